@@ -1,0 +1,2 @@
+// Package process starts the rig's processes and ends exactly those.
+package process
