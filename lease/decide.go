@@ -1,0 +1,251 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/paceline/paceline/node"
+)
+
+// Count is the number of slots of a cell with running nodes at this percentage: at least one,
+// rounded down, 0 where percent is 0 (nothing is held).
+func Count(running, percent int) int {
+	if percent <= 0 {
+		return 0
+	}
+	return max(1, running*percent/100)
+}
+
+// Node is one node as the allocator sees it.
+type Node struct {
+	node.View
+	// InFlight: pods of it are being replaced for a paced change (node.View.InFlight).
+	InFlight bool
+	// Paced is false for a node that has left pacing: it keeps a slot that it holds, gets none and
+	// does not count.
+	Paced bool
+}
+
+// Queue is who holds the slots of a cell and who is next. One function makes it for the reconciler,
+// the webhook's text, the plugin and the preview.
+type Queue struct {
+	// Running is the number of nodes that count, Slots the budget made of it.
+	Running, Slots int
+	// Holders holds the nodes with a slot, by name.
+	Holders []string
+	// Unslotted holds the nodes that roll without a slot, by name.
+	Unslotted []string
+	// Waiting holds the nodes with drift and no slot, in the order of their turn.
+	Waiting []string
+}
+
+// Room is how many grants the budget allows now.
+func (q Queue) Room() int { return max(0, q.Slots-len(q.Holders)-len(q.Unslotted)) }
+
+// Line reads who holds, who rolls without a slot, and who waits.
+func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
+	var queue Queue
+	holding := holders(slots)
+	known := map[types.UID]bool{}
+	for _, n := range nodes {
+		known[n.UID] = true
+		if n.Paced && n.Runs() {
+			queue.Running++
+		}
+		switch {
+		case holding[n.UID] == n.Name:
+			queue.Holders = append(queue.Holders, n.Name)
+		case n.Deleting || !n.Paced:
+		case n.InFlight && !n.Gated():
+			queue.Unslotted = append(queue.Unslotted, n.Name)
+		case n.Drift(cell.Pace) && !n.Paused():
+			queue.Waiting = append(queue.Waiting, n.Name)
+		}
+	}
+	for uid, name := range holding { // holders that no read has shown to be gone still count
+		if !known[uid] {
+			queue.Holders = append(queue.Holders, name)
+		}
+	}
+	queue.Slots = Count(queue.Running, cell.Percent)
+	slices.Sort(queue.Holders)
+	slices.Sort(queue.Unslotted)
+	slices.Sort(queue.Waiting)
+	return queue
+}
+
+func holders(slots []Slot) map[types.UID]string {
+	holding := map[types.UID]string{}
+	for _, slot := range slots {
+		if !slot.Free() {
+			holding[slot.HolderUID] = slot.Holder
+		}
+	}
+	return holding
+}
+
+// Pairing is one slot and the node it goes to.
+type Pairing struct {
+	Slot Slot
+	Node Node
+}
+
+// Moves is what one pass of the allocator does, in the order of the fields.
+type Moves struct {
+	// Adopt gives a slot to nodes that roll without one; a Slot without a resource version is to be
+	// created. It may go over the count.
+	Adopt []Pairing
+	// Free takes slots from holders that are gone, and from a holder's second slot.
+	Free []Slot
+	// Grant gives free slots to waiting nodes.
+	Grant []Pairing
+	// Create names the indexes of Leases that are missing; they are granted in a later pass.
+	Create []int
+	// Delete names free Leases over the count, the highest index first.
+	Delete []Slot
+}
+
+// Decide makes the moves of one pass: adopt, then free, then grant. nodes are all StatefulSets of
+// the cell, slots all its slot Leases.
+func Decide(cell node.Cell, nodes []Node, slots []Slot) Moves {
+	queue := Line(cell, nodes, slots)
+	byName := map[string]Node{}
+	for _, n := range nodes {
+		byName[n.Name] = n
+	}
+	var moves Moves
+	free := freeSlots(slots)
+	for _, name := range queue.Unslotted {
+		slot, ok := pop(&free)
+		if !ok {
+			slot = Slot{Index: lowestMissing(slots, moves.Adopt)}
+			slot.Name = Name(slot.Index)
+		}
+		moves.Adopt = append(moves.Adopt, Pairing{slot, byName[name]})
+	}
+	moves.Free = freed(byName, slots)
+	if len(moves.Adopt)+len(moves.Free) == 0 && cell.Paces() && !cell.Frozen {
+		for _, name := range queue.Waiting[:min(queue.Room(), len(queue.Waiting), len(free))] {
+			slot, _ := pop(&free)
+			moves.Grant = append(moves.Grant, Pairing{slot, byName[name]})
+		}
+	}
+	moves.Create, moves.Delete = resize(wanted(cell, queue), slots, free)
+	return moves
+}
+
+func wanted(cell node.Cell, queue Queue) int {
+	if !cell.Paces() {
+		return 0
+	}
+	return queue.Slots
+}
+
+func freeSlots(slots []Slot) []Slot {
+	var free []Slot
+	for _, slot := range slots {
+		if slot.Free() {
+			free = append(free, slot)
+		}
+	}
+	slices.SortFunc(free, func(a, b Slot) int { return a.Index - b.Index })
+	return free
+}
+
+func pop(free *[]Slot) (Slot, bool) {
+	if len(*free) == 0 {
+		return Slot{}, false
+	}
+	slot := (*free)[0]
+	*free = (*free)[1:]
+	return slot, true
+}
+
+func lowestMissing(slots []Slot, adopted []Pairing) int {
+	taken := map[int]bool{}
+	for _, slot := range slots {
+		taken[slot.Index] = true
+	}
+	for _, pairing := range adopted {
+		taken[pairing.Slot.Index] = true
+	}
+	index := 0
+	for taken[index] {
+		index++
+	}
+	return index
+}
+
+// freed finds slots whose holder is gone (another UID, or none of that name) and all but one slot of
+// a node that holds several: the one that its slot annotation names stays, else the lowest.
+func freed(byName map[string]Node, slots []Slot) []Slot {
+	kept := map[string]Slot{}
+	var gone []Slot
+	for _, slot := range slots {
+		if slot.Free() {
+			continue
+		}
+		holder, ok := byName[slot.Holder]
+		if !ok || holder.UID != slot.HolderUID {
+			gone = append(gone, slot)
+			continue
+		}
+		other, double := kept[slot.Holder]
+		switch {
+		case !double:
+			kept[slot.Holder] = slot
+		case slot.Proves(holder.Slot, holder.Name, holder.UID) || (!other.Proves(holder.Slot, holder.Name, holder.UID) && slot.Index < other.Index):
+			gone = append(gone, other)
+			kept[slot.Holder] = slot
+		default:
+			gone = append(gone, slot)
+		}
+	}
+	return gone
+}
+
+// resize brings the number of Leases to want. Held ones stay; of the free ones the highest index
+// goes first.
+func resize(want int, slots, free []Slot) ([]int, []Slot) {
+	have := len(slots)
+	var create []int
+	for index := 0; have < want; index++ {
+		if !slices.ContainsFunc(slots, func(s Slot) bool { return s.Index == index }) {
+			create = append(create, index)
+			have++
+		}
+	}
+	var remove []Slot
+	for i := len(free) - 1; i >= 0 && have > want; i-- {
+		remove = append(remove, free[i])
+		have--
+	}
+	return create, remove
+}
+
+// maxNames is how many names a message lists: some clients cut warnings at 256 characters.
+const maxNames = 5
+
+// Names lists at most five names, then "and N more".
+func Names(names []string) string {
+	if len(names) == 0 {
+		return "nobody"
+	}
+	if len(names) <= maxNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+}
+
+// Behind says behind whom the named node waits, for people: its place, the holders, those before it.
+func (q Queue) Behind(name string) string {
+	place := slices.Index(q.Waiting, name)
+	if place < 0 {
+		place = len(q.Waiting)
+	}
+	busy := slices.Concat(q.Holders, q.Unslotted)
+	return fmt.Sprintf("place %d for %d slots held by %s", place+1, q.Slots, Names(busy))
+}

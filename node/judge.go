@@ -1,0 +1,61 @@
+package node
+
+// Paused reports a node that runs nothing or is not to be queued: replicas 0, or paused "true".
+func (v View) Paused() bool { return v.Replicas == 0 || v.PausedByHand }
+
+// Gated reports a node whose pods are held: its partition is HeldPartition, or it carries held.
+func (v View) Gated() bool {
+	return v.HasHeld || (v.Partition != nil && *v.Partition == HeldPartition)
+}
+
+// Runs reports a node that counts for the budget: it was seen running (cleared, not with
+// "ready":false), is not paused and not being deleted.
+func (v View) Runs() bool {
+	return v.Cleared != nil && v.Cleared.Ready && !v.Paused() && !v.Deleting
+}
+
+// Running returns the paced fields that drift is measured against: those of cleared (what the
+// ordinals from the writer's partition up run), without it those of held, without it the
+// template's own. False: the node is gated and nothing readable says what it runs.
+func (v View) Running() (Paced, bool) {
+	switch {
+	case v.Cleared != nil:
+		return v.Cleared.Canary, true
+	case v.Held != nil:
+		return v.Held.Running, true
+	case v.Gated():
+		return Paced{}, false
+	}
+	return v.Template, true
+}
+
+// Drift reports that the template's paced fields differ from the running fields. A gated node
+// that runs nothing readable drifts: it stays held until the reconciler has seen what it runs.
+func (v View) Drift(pace Pace) bool {
+	running, known := v.Running()
+	return !known || !v.Template.Equal(running, pace)
+}
+
+// Settled reports that nothing of a paced change is in flight, judged of the object before a
+// request: it is gated; or cleared agrees with its template; or, without cleared (just installed),
+// its status is observed, currentRevision is updateRevision and a pod is ready.
+func (v View) Settled(pace Pace) bool {
+	switch {
+	case v.Gated():
+		return true
+	case v.Cleared != nil:
+		return v.Cleared.Canary.Equal(v.Template, pace)
+	}
+	return v.Status.Observed && v.Status.CurrentRevision == v.Status.UpdateRevision && v.Status.Ready > 0
+}
+
+// OwnPartition is the partition that the writer last stated: what is given back when a hold ends.
+func (v View) OwnPartition() int32 {
+	if v.Partition != nil && *v.Partition != HeldPartition {
+		return *v.Partition
+	}
+	if v.Held != nil && v.Held.Partition != nil {
+		return *v.Held.Partition
+	}
+	return 0
+}

@@ -1,0 +1,174 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Strategy is a StatefulSet's update strategy.
+type Strategy string
+
+const (
+	// RollingUpdate lets the StatefulSet controller replace pods from the partition up.
+	RollingUpdate Strategy = "RollingUpdate"
+	// OnDelete lets nobody replace pods but who deletes them.
+	OnDelete Strategy = "OnDelete"
+)
+
+// Status is the part of a StatefulSet's status that decisions read.
+type Status struct {
+	// Observed reports that the StatefulSet controller has seen this generation.
+	Observed bool
+	// CurrentRevision and UpdateRevision name ControllerRevisions.
+	CurrentRevision, UpdateRevision string
+	// Replicas, Ready, Available and Updated count pods.
+	Replicas, Ready, Available, Updated int32
+}
+
+// View is what Paceline knows of one StatefulSet. It is read-only.
+type View struct {
+	// Name, Namespace and UID identify the StatefulSet.
+	Name, Namespace string
+	// UID tells a recreated StatefulSet from its predecessor.
+	UID types.UID
+	// Deleting reports a deletion timestamp.
+	Deleting bool
+	// Replicas is spec.replicas, 1 where it is not stated.
+	Replicas int32
+	// Strategy is spec.updateStrategy.type.
+	Strategy Strategy
+	// Partition is spec.updateStrategy.rollingUpdate.partition; nil: not there.
+	Partition *int32
+	// Template is the paced fields that the template asks for.
+	Template Paced
+	// Status is what the StatefulSet controller says.
+	Status Status
+	// OptedOut reports the label paceline.io/pacing=disabled.
+	OptedOut bool
+	// PausedByHand reports the annotation paused "true".
+	PausedByHand bool
+	// ReleaseWhenUpdated reports the annotation release-slot Updated.
+	ReleaseWhenUpdated bool
+	// Held and Cleared are Paceline's annotations; nil: not there or not readable.
+	Held    *Held
+	Cleared *Cleared
+	// Slot is the annotation slot; nil: not there or not readable.
+	Slot *SlotRef
+	// HasHeld and HasSlot report that the annotation is there, readable or not.
+	HasHeld, HasSlot bool
+	// Problems names each annotation that could not be read, and why.
+	Problems []error
+}
+
+// Meta is the part of an object's metadata that a View is made from.
+type Meta struct {
+	Name, Namespace     string
+	UID                 types.UID
+	Deleting            bool
+	Labels, Annotations map[string]string
+}
+
+// Spec is the part of a StatefulSet's spec that a View is made from.
+type Spec struct {
+	Replicas  *int32
+	Strategy  Strategy
+	Partition *int32
+	Template  Paced
+}
+
+// NewView makes a View. Annotations that cannot be read are named in Problems and count as there:
+// a broken hold still holds.
+func NewView(meta Meta, spec Spec, status Status) View {
+	view := View{
+		Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, Deleting: meta.Deleting,
+		Replicas: 1, Strategy: spec.Strategy, Partition: spec.Partition, Template: spec.Template,
+		Status:   status,
+		OptedOut: meta.Labels[LabelPacing] == PacingDisabled,
+	}
+	if spec.Replicas != nil {
+		view.Replicas = *spec.Replicas
+	}
+	if view.Strategy == "" {
+		view.Strategy = RollingUpdate
+	}
+	view.readOwned(meta.Annotations)
+	view.readIntents(meta.Annotations)
+	return view
+}
+
+func (v *View) readOwned(annotations map[string]string) {
+	var err error
+	if value, ok := annotations[AnnotationHeld]; ok {
+		v.HasHeld = true
+		v.Held, err = ParseHeld(value)
+		v.problem(err)
+	}
+	if value, ok := annotations[AnnotationCleared]; ok {
+		v.Cleared, err = ParseCleared(value)
+		v.problem(err)
+	}
+	if value, ok := annotations[AnnotationSlot]; ok {
+		v.HasSlot = true
+		v.Slot, err = ParseSlotRef(value)
+		v.problem(err)
+	}
+}
+
+func (v *View) readIntents(annotations map[string]string) {
+	switch value := annotations[AnnotationPaused]; value {
+	case "true":
+		v.PausedByHand = true
+	case "", "false":
+	default:
+		v.problem(fmt.Errorf("annotation %s: %q: want true or false", AnnotationPaused, value))
+	}
+	switch value := annotations[AnnotationReleaseSlot]; value {
+	case "Updated":
+		v.ReleaseWhenUpdated = true
+	case "", "Ready":
+	default:
+		v.problem(fmt.Errorf("annotation %s: %q: want Ready or Updated", AnnotationReleaseSlot, value))
+	}
+}
+
+func (v *View) problem(err error) {
+	if err != nil {
+		v.Problems = append(v.Problems, err)
+	}
+}
+
+// ViewOf makes the View of a StatefulSet as client-go decodes it. revisions gives the template's
+// paced fields where the StatefulSet controller has already recorded them, so that they are compared
+// with other recorded ones byte for byte; else they are read from the decoded template.
+func ViewOf(set *appsv1.StatefulSet, revisions Revisions) (View, error) {
+	status := Status{
+		Observed:        set.Status.ObservedGeneration == set.Generation && set.Generation > 0,
+		CurrentRevision: set.Status.CurrentRevision, UpdateRevision: set.Status.UpdateRevision,
+		Replicas: set.Status.Replicas, Ready: set.Status.ReadyReplicas,
+		Available: set.Status.AvailableReplicas, Updated: set.Status.UpdatedReplicas,
+	}
+	template, recorded := revisions[status.UpdateRevision]
+	if !recorded || !status.Observed {
+		text, err := json.Marshal(set.Spec.Template)
+		if err != nil {
+			return View{}, fmt.Errorf("reading template of StatefulSet %s: %w", set.Name, err)
+		}
+		if template, err = PacedOfTemplate(text); err != nil {
+			return View{}, fmt.Errorf("reading StatefulSet %s: %w", set.Name, err)
+		}
+	}
+	spec := Spec{
+		Replicas: set.Spec.Replicas, Strategy: Strategy(set.Spec.UpdateStrategy.Type), Template: template,
+	}
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		spec.Partition = rolling.Partition
+	}
+	meta := Meta{
+		Name: set.Name, Namespace: set.Namespace, UID: set.UID, Deleting: set.DeletionTimestamp != nil,
+		Labels: set.Labels, Annotations: set.Annotations,
+	}
+	return NewView(meta, spec, status), nil
+}
