@@ -66,3 +66,33 @@ func (cp *ControlPlane) addClusterNode(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// probe sees one pod from its creation to Running: admission, scheduler and kubelets work.
+func (cp *ControlPlane) probe(ctx context.Context) error {
+	pods := cp.client.CoreV1().Pods(metav1.NamespaceDefault)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "rig-probe"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "probe:v1"}}},
+	}
+	err := cp.poll(ctx, "a pod to be created", func() error {
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = cp.poll(ctx, "a pod to run", func() error {
+		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err == nil && now.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("it is %s on cluster node %q", now.Status.Phase, now.Spec.NodeName)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("deleting the probe: %w", err)
+	}
+	return nil
+}

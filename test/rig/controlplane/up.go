@@ -65,6 +65,9 @@ func Up(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 	if err := cp.start(plan.manager(), plan.schedulerProcess(), plan.kubelets()); err != nil {
 		return nil, err
 	}
+	if err := cp.probe(ctx); err != nil {
+		return nil, err
+	}
 	return cp, cp.writeEnvironment()
 }
 
@@ -133,23 +136,30 @@ func (cp *ControlPlane) connect() error {
 
 // waitReady polls /readyz until it is "ok"; a failing answer contains that word too.
 func (cp *ControlPlane) waitReady(ctx context.Context) error {
+	return cp.poll(ctx, "kube-apiserver to be ready", func() error {
+		body, err := cp.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err == nil && string(body) != "ok" {
+			err = fmt.Errorf("it answers %q", body)
+		}
+		return err
+	})
+}
+
+// poll repeats an attempt until it succeeds, two minutes have passed or a component has ended.
+func (cp *ControlPlane) poll(ctx context.Context, what string, attempt func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	var last error
 	for {
 		if err := cp.Healthy(); err != nil {
 			return err
 		}
-		body, err := cp.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		if err == nil && string(body) == "ok" {
+		err := attempt()
+		if err == nil {
 			return nil
-		}
-		if err != nil && ctx.Err() == nil {
-			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("kube-apiserver does not become ready (see %s): %w", cp.LogFile("kube-apiserver"), ctx.Err()), last)
+			return fmt.Errorf("waiting for %s (see %s): %w, last: %w", what, filepath.Join(cp.Dir, "logs"), ctx.Err(), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
