@@ -64,9 +64,14 @@ func (c *Checker) Finish(ctx context.Context) Report {
 			c.ledger.Miss("%s: the end: %v", s.kind, err)
 		}
 	}
+	c.Stop()
+	return c.ledger.Report()
+}
+
+// Stop ends the watches. It may be called more than once.
+func (c *Checker) Stop() {
 	c.stop()
 	c.running.Wait()
-	return c.ledger.Report()
 }
 
 func (c *Checker) begin(ctx context.Context, s source) (string, error) {

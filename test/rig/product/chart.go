@@ -34,8 +34,8 @@ func InstallChart(ctx context.Context, cp *controlplane.ControlPlane, a Addresse
 		options.Chart = filepath.Join(root, "charts", "paceline")
 	}
 	values := Config{
-		"replicas": 0,
-		"webhook":  map[string]any{"url": a.WebhookURL()},
+		"controller": map[string]any{"enabled": false},
+		"webhook":    map[string]any{"url": a.WebhookURL()},
 	}
 	maps.Copy(values, options.Values)
 	file := filepath.Join(cp.Dir, "conf", "chart-values.yaml")

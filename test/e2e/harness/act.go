@@ -1,0 +1,105 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+)
+
+// SetImage asks for an image on the named nodes; without names, on all of them.
+func (c *Cell) SetImage(t testing.TB, image string, nodes ...string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, Container, image)
+	for _, name := range c.orAll(nodes) {
+		c.PatchNode(t, name, types.StrategicMergePatchType, patch)
+	}
+}
+
+// PatchNode patches one node as a writer named "writer".
+func (c *Cell) PatchNode(t testing.TB, name string, kind types.PatchType, patch string) {
+	t.Helper()
+	_, err := c.Client.AppsV1().StatefulSets(c.Name).Patch(t.Context(), name, kind, []byte(patch), metav1.PatchOptions{FieldManager: "writer"})
+	require.NoError(t, err)
+}
+
+// UpdateNode changes one node by reading and writing it, again on a conflict.
+func (c *Cell) UpdateNode(t testing.TB, name string, change func(*appsv1.StatefulSet)) {
+	t.Helper()
+	sets := c.Client.AppsV1().StatefulSets(c.Name)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		set, err := sets.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(set)
+		_, err = sets.Update(t.Context(), set, metav1.UpdateOptions{FieldManager: "writer"})
+		return err
+	}))
+}
+
+// Scale changes a node's replicas through /scale.
+func (c *Cell) Scale(t testing.TB, name string, replicas int32) {
+	t.Helper()
+	sets := c.Client.AppsV1().StatefulSets(c.Name)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		scale := &autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.Name},
+			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
+		}
+		_, err := sets.UpdateScale(t.Context(), name, scale, metav1.UpdateOptions{})
+		return err
+	}))
+}
+
+// Annotate sets an annotation of a node; nil removes it.
+func (c *Cell) Annotate(t testing.TB, node, key string, value *string) {
+	t.Helper()
+	c.PatchNode(t, node, types.MergePatchType, annotationPatch(t, key, value))
+}
+
+// AnnotateCell sets an annotation of the namespace; nil removes it.
+func (c *Cell) AnnotateCell(t testing.TB, key string, value *string) {
+	t.Helper()
+	_, err := c.Client.CoreV1().Namespaces().Patch(t.Context(), c.Name, types.MergePatchType,
+		[]byte(annotationPatch(t, key, value)), metav1.PatchOptions{FieldManager: "writer"})
+	require.NoError(t, err)
+}
+
+// SetBudget changes the cell's percentage.
+func (c *Cell) SetBudget(t testing.TB, percent string) {
+	t.Helper()
+	c.AnnotateCell(t, AnnotationBudget, &percent)
+}
+
+// DeleteNode deletes a node.
+func (c *Cell) DeleteNode(t testing.TB, name string, options metav1.DeleteOptions) {
+	t.Helper()
+	require.NoError(t, c.Client.AppsV1().StatefulSets(c.Name).Delete(t.Context(), name, options))
+}
+
+// DeletePod deletes a pod, as a person or an eviction would.
+func (c *Cell) DeletePod(t testing.TB, name string) {
+	t.Helper()
+	require.NoError(t, c.Client.CoreV1().Pods(c.Name).Delete(t.Context(), name, metav1.DeleteOptions{}))
+}
+
+func annotationPatch(t testing.TB, key string, value *string) string {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func (c *Cell) orAll(nodes []string) []string {
+	if len(nodes) == 0 {
+		return c.Nodes
+	}
+	return nodes
+}

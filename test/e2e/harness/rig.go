@@ -1,0 +1,142 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/paceline/paceline/test/rig/controlplane"
+	"github.com/paceline/paceline/test/rig/product"
+)
+
+// Rig is a control plane, with Paceline on it unless told otherwise.
+type Rig struct {
+	*controlplane.ControlPlane
+	// Controller, Addresses and Binary are set if Paceline runs.
+	Controller *product.Controller
+	Addresses  product.Addresses
+	Binary     string
+}
+
+// Options say what rig to start.
+type Options struct {
+	ControlPlane controlplane.Options
+	// Paceline installs the chart and starts the controller.
+	Paceline bool
+	// Race builds Paceline with the race detector.
+	Race bool
+	// Configure changes the controller's configuration before it starts.
+	Configure func(product.Config)
+	// Chart says how the chart is installed.
+	Chart product.ChartOptions
+}
+
+// Run starts a rig, runs a package's tests on it and returns the exit status for TestMain. With
+// PACELINE_KEEP set, the folder with all logs stays.
+func Run(m *testing.M, options Options, use func(*Rig)) int {
+	dir, err := os.MkdirTemp("", "paceline-rig-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "making the rig's folder:", err)
+		return 1
+	}
+	options.ControlPlane.Dir = dir
+	if options.ControlPlane.Progress == nil {
+		options.ControlPlane.Progress = os.Stderr
+	}
+	rig, err := Start(context.Background(), options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the rig:", err)
+		return 1
+	}
+	use(rig)
+	status := m.Run()
+	if err := rig.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the rig:", err)
+		status = max(status, 1)
+	}
+	if os.Getenv("PACELINE_KEEP") != "" || status != 0 {
+		fmt.Fprintln(os.Stderr, "logs are in", filepath.Join(dir, "logs"))
+		return status
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "removing the rig's folder:", err)
+	}
+	return status
+}
+
+// Start starts a rig.
+func Start(ctx context.Context, options Options) (*Rig, error) {
+	cp, err := controlplane.Up(ctx, options.ControlPlane)
+	if err != nil {
+		return nil, err
+	}
+	rig := &Rig{ControlPlane: cp}
+	if options.Paceline {
+		if err := rig.startPaceline(ctx, options); err != nil {
+			return nil, errors.Join(err, rig.Stop())
+		}
+	}
+	return rig, nil
+}
+
+func (r *Rig) startPaceline(ctx context.Context, options Options) (err error) {
+	if r.Binary, err = product.Build(ctx, "paceline", filepath.Join(r.Dir, "bin"), options.Race); err != nil {
+		return err
+	}
+	if r.Addresses, err = product.FreeAddresses(); err != nil {
+		return err
+	}
+	if err := product.InstallChart(ctx, r.ControlPlane, r.Addresses, options.Chart); err != nil {
+		return err
+	}
+	config := product.NewConfig(r.Addresses)
+	if options.Configure != nil {
+		options.Configure(config)
+	}
+	file := filepath.Join(r.Dir, "conf", "paceline.yaml")
+	if err := config.Write(file); err != nil {
+		return err
+	}
+	r.Controller, err = product.StartController(ctx, r.ControlPlane, product.ControllerOptions{
+		Binary: r.Binary, ConfigFile: file, Addresses: r.Addresses,
+	})
+	return err
+}
+
+// Stop ends the controller, then the control plane. A race that the detector found fails it.
+func (r *Rig) Stop() error {
+	var errs []error
+	if r.Controller != nil {
+		errs = append(errs, r.Controller.Stop())
+	}
+	return errors.Join(append(errs, r.Down())...)
+}
+
+// patience is how long a scenario waits for a state. It is no measure of speed.
+const patience = 4 * time.Minute
+
+// WaitFor repeats an attempt until it returns nil, and fails the test with its last error when
+// patience ends or a component has ended.
+func (r *Rig) WaitFor(t testing.TB, what string, attempt func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		err := attempt(ctx)
+		if err == nil {
+			return
+		}
+		if died := r.Healthy(); died != nil {
+			t.Fatalf("waiting for %s: %v", what, died)
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: %v, last: %v", what, ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
