@@ -110,6 +110,9 @@ func (c *Checker) follow(ctx context.Context, s source, rv string) {
 		}
 		last, err := c.drain(s, w, rv)
 		w.Stop()
+		if ctx.Err() != nil {
+			return // our own end shows as an error too
+		}
 		if err != nil {
 			c.ledger.Miss("%s: watch from %s: %v", s.kind, rv, err)
 			return
