@@ -12,5 +12,5 @@ import (
 var rig *harness.Rig
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Run(m, harness.Options{}, func(r *harness.Rig) { rig = r }))
+	os.Exit(harness.Run(m, harness.Options{Paceline: true, Race: true}, func(r *harness.Rig) { rig = r }))
 }

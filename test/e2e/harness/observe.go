@@ -195,3 +195,26 @@ func (c *Cell) AssertMaxDown(t testing.TB, most int) checker.Report {
 	t.Helper()
 	return c.Finish(t, checker.Expect{MaxDown: most})
 }
+
+// WaitRolled waits until every pod of every node is ready with a container of this image, and no
+// node holds a slot.
+func (c *Cell) WaitRolled(t testing.TB, image string) {
+	t.Helper()
+	c.WaitFor(t, "all pods to run "+image, func(ctx context.Context) error {
+		pods, err := c.Client.CoreV1().Pods(c.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			has := slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Image == image })
+			if !has || !podReady(pod) {
+				return fmt.Errorf("%s has it: %t, ready: %t", pod.Name, has, podReady(pod))
+			}
+		}
+		holders, err := c.Holders(ctx)
+		if err == nil && len(holders) > 0 {
+			err = fmt.Errorf("%v still hold slots", holders)
+		}
+		return err
+	})
+}
