@@ -133,15 +133,20 @@ func Decide(cell node.Cell, nodes []Node, slots []Slot) Moves {
 			moves.Grant = append(moves.Grant, Pairing{slot, byName[name]})
 		}
 	}
-	moves.Create, moves.Delete = resize(wanted(cell, queue), slots, free)
+	moves.Create, moves.Delete = resize(wanted(cell, queue, nodes, slots), slots, free)
 	return moves
 }
 
-func wanted(cell node.Cell, queue Queue) int {
-	if !cell.Paces() {
-		return 0
+// wanted is how many Leases there are to be. While held nodes are let go from a cell that paces no
+// more, those that were there stay: they say how many go at once.
+func wanted(cell node.Cell, queue Queue, nodes []Node, slots []Slot) int {
+	switch {
+	case cell.Paces():
+		return queue.Slots
+	case slices.ContainsFunc(nodes, func(n Node) bool { return n.Gated() }):
+		return len(slots)
 	}
-	return queue.Slots
+	return 0
 }
 
 func freeSlots(slots []Slot) []Slot {

@@ -2,7 +2,10 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Gate says how a paced change is kept from a node without a slot.
@@ -74,4 +77,31 @@ func ParsePercent(value string) (int, error) {
 		return 0, fmt.Errorf("%q: want an integer from 0 to 100, digits only", value)
 	}
 	return int(percent), nil
+}
+
+// Scope is what the configuration file says of where Paceline acts.
+type Scope struct {
+	// Defaults holds for cells that say nothing of their own.
+	Defaults Cell
+	// Selector narrows the StatefulSets that are nodes; nil: all.
+	Selector labels.Selector
+	// Namespaces narrows the namespaces that can be cells; empty: all.
+	Namespaces []string
+}
+
+// Cell reads a namespace within the scope. A namespace outside it is no cell.
+func (s Scope) Cell(namespace string, nsLabels, annotations map[string]string) (Cell, []error) {
+	cell, problems := ParseCell(nsLabels, annotations, s.Defaults)
+	if len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, namespace) {
+		cell.Enabled = false
+	}
+	return cell, problems
+}
+
+// Includes reports whether a StatefulSet with these labels, in a cell, is a node.
+func (s Scope) Includes(setLabels map[string]string) bool {
+	if setLabels[LabelPacing] == PacingDisabled {
+		return false
+	}
+	return s.Selector == nil || s.Selector.Matches(labels.Set(setLabels))
 }

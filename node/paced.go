@@ -102,8 +102,8 @@ func ImagesOfTemplate(template []byte) (Paced, error) {
 		return Paced{}, fmt.Errorf("reading pod template: %w", err)
 	}
 	paced := Paced{
-		Containers:     images(lean.Spec.Containers),
-		InitContainers: images(lean.Spec.InitContainers),
+		Containers:     imagesOf(lean.Spec.Containers),
+		InitContainers: imagesOf(lean.Spec.InitContainers),
 		Volumes:        map[string]string{},
 	}
 	for _, volume := range lean.Spec.Volumes {
@@ -116,7 +116,7 @@ func ImagesOfTemplate(template []byte) (Paced, error) {
 	return paced, err
 }
 
-func images(containers []leanContainer) map[string]string {
+func imagesOf(containers []leanContainer) map[string]string {
 	out := make(map[string]string, len(containers))
 	for _, container := range containers {
 		out[container.Name] = container.Image

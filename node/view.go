@@ -46,8 +46,8 @@ type View struct {
 	Template Paced
 	// Status is what the StatefulSet controller says.
 	Status Status
-	// OptedOut reports the label paceline.io/pacing=disabled.
-	OptedOut bool
+	// Labels are the StatefulSet's own, for Scope.Includes.
+	Labels map[string]string
 	// PausedByHand reports the annotation paused "true".
 	PausedByHand bool
 	// ReleaseWhenUpdated reports the annotation release-slot Updated.
@@ -85,8 +85,7 @@ func NewView(meta Meta, spec Spec, status Status) View {
 	view := View{
 		Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, Deleting: meta.Deleting,
 		Replicas: 1, Strategy: spec.Strategy, Partition: spec.Partition, Template: spec.Template,
-		Status:   status,
-		OptedOut: meta.Labels[LabelPacing] == PacingDisabled,
+		Status: status, Labels: meta.Labels,
 	}
 	if spec.Replicas != nil {
 		view.Replicas = *spec.Replicas

@@ -1,0 +1,57 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/paceline/paceline/lease"
+	"github.com/paceline/paceline/node"
+)
+
+// Conditions says where a node stands, for people and for kstatus. previous is the reason of
+// NodeUpdateInProgress as it stands. Nothing decides by them.
+func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.Condition {
+	if !f.Paced && previous == "" {
+		return nil
+	}
+	update := node.Condition{Type: node.ConditionUpdate, Reason: node.ReasonNoDrift, Message: "runs what its template asks for"}
+	reconciling := node.Condition{Type: node.ConditionReconciling, Reason: node.ReasonSettled}
+	stalled := node.Condition{Type: node.ConditionStalled, Reason: node.ReasonSettled}
+	paused := node.Condition{Type: node.ConditionPaused, Reason: node.ReasonRunning, Status: f.Paused()}
+	if paused.Status {
+		paused.Reason = node.ReasonPaused
+	}
+	_, unchanged := step.Effect.(Free)
+	switch {
+	case f.Slot != nil && !unchanged:
+		update.Status, update.Reason = true, node.ReasonUpdateStarted
+		update.Message = fmt.Sprintf("rolls on %s: %s: %s", f.Slot.Name, step.Task, step.Waiting)
+		if step.Err != nil {
+			update.Status, update.Reason, update.Message = false, node.ReasonUpdateFailed, step.Err.Error()
+		}
+		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonProgressing, update.Message
+		if f.Slot.Stuck(f.Now) {
+			stalled.Status, stalled.Reason = true, node.ReasonStuck
+			stalled.Message = fmt.Sprintf("no progress on %s for more than %s: %s: %s", f.Slot.Name, f.Slot.Deadline, step.Task, step.Waiting)
+		}
+	case f.waits():
+		update.Reason, update.Message = node.ReasonUpdateDeferred, waiting(f, queue)
+		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message
+	case f.Paced && f.PausedByHand && f.Gated():
+		update.Reason, update.Message = node.ReasonUpdateDeferred, "paused by annotation "+node.AnnotationPaused+"; not queued"
+	case previous == node.ReasonUpdateStarted || previous == node.ReasonUpdateComplete:
+		update.Reason = node.ReasonUpdateComplete
+	}
+	return []node.Condition{update, reconciling, stalled, paused}
+}
+
+// waits reports drift, no slot, and a place in the queue.
+func (f Facts) waits() bool {
+	return f.Paced && f.Slot == nil && !f.Paused() && !f.Deleting && f.Drift(f.Cell.Pace) && !f.inFlight()
+}
+
+func waiting(f Facts, queue lease.Queue) string {
+	if f.Cell.Frozen {
+		return fmt.Sprintf("the cell is frozen (annotation %s); %s", node.AnnotationFreeze, queue.Behind(f.Name))
+	}
+	return "waits for a slot, " + queue.Behind(f.Name)
+}

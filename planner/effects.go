@@ -1,0 +1,168 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/paceline/paceline/lease"
+	"github.com/paceline/paceline/node"
+)
+
+// FieldManager is the name under which Paceline writes; it never owns anything under spec.
+const FieldManager = "paceline"
+
+// errStale: what the step was decided on is no longer so. Nothing was written; the next look decides
+// anew.
+var errStale = errors.New("the node changed meanwhile")
+
+// perform carries out one effect, and with it the step's plan. Each depends on a live read of the
+// Lease where it depends on a slot.
+func (r *NodeReconciler) perform(ctx context.Context, set *appsv1.StatefulSet, f Facts, step Step) error {
+	if f.Slot == nil {
+		return r.performAtRest(ctx, set, f, step.Effect)
+	}
+	slot, err := r.held(ctx, f)
+	if err != nil {
+		return err
+	}
+	if step.Plan != nil {
+		if slot, err = r.Store.SetPlan(ctx, slot, step.Plan.String()); err != nil {
+			return err
+		}
+	}
+	switch effect := step.Effect.(type) {
+	case nil:
+		return nil
+	case Open:
+		return r.annotate(ctx, set, map[string]*string{node.AnnotationSlot: text(slot.Ref().String())})
+	case Touch:
+		return r.touch(ctx, set)
+	case DeletePod:
+		return r.deletePod(ctx, set, effect.Pod)
+	case Release:
+		return r.release(ctx, set, f, slot, effect.Cleared)
+	case Forget:
+		return r.forget(ctx, set)
+	case Free:
+		_, err := r.Store.Free(ctx, slot)
+		return err
+	}
+	return fmt.Errorf("effect %T is none of a holder", step.Effect)
+}
+
+func (r *NodeReconciler) performAtRest(ctx context.Context, set *appsv1.StatefulSet, f Facts, effect Effect) error {
+	switch effect := effect.(type) {
+	case nil:
+		return nil
+	case Stamp:
+		return r.annotate(ctx, set, map[string]*string{node.AnnotationCleared: text(effect.Cleared.String())})
+	case Touch:
+		return r.touch(ctx, set)
+	case Forget:
+		return r.forget(ctx, set)
+	}
+	return fmt.Errorf("effect %T needs a slot, StatefulSet %s has none", effect, f.Name)
+}
+
+// held reads the slot live and makes sure that this node still holds it, since the transition that
+// the step was decided on.
+func (r *NodeReconciler) held(ctx context.Context, f Facts) (lease.Slot, error) {
+	slot, err := r.Store.Get(ctx, f.Namespace, f.Slot.Name)
+	if apierrors.IsNotFound(err) {
+		return lease.Slot{}, fmt.Errorf("%w: %s is gone", errStale, f.Slot.Name)
+	}
+	if err != nil {
+		return lease.Slot{}, err
+	}
+	if slot.UID != f.Slot.UID || slot.Transitions != f.Slot.Transitions || !slot.HeldBy(f.Name, f.UID) {
+		return lease.Slot{}, fmt.Errorf("%w: %s is held by %q at transition %d now", errStale, slot.Name, slot.Holder, slot.Transitions)
+	}
+	if slot.Plan != f.Slot.Plan {
+		return lease.Slot{}, fmt.Errorf("%w: the plan on %s was advanced", errStale, slot.Name)
+	}
+	return slot, nil
+}
+
+// release gives the slot back. ONE update of the StatefulSet, at the resource version that the facts
+// were read at, removes slot and writes cleared; only then the Lease is freed. The other way round a
+// write held inside admission could land after the release and roll without a slot.
+func (r *NodeReconciler) release(ctx context.Context, set *appsv1.StatefulSet, f Facts, slot lease.Slot, cleared node.Cleared) error {
+	live, err := r.Fleet.LivePods(ctx, set)
+	if err != nil {
+		return err
+	}
+	f.Pods = live
+	if seen, ok := f.seen(!f.ReleaseWhenUpdated); !ok || seen.Revision != cleared.Revision {
+		return fmt.Errorf("%w: its pods are not what the cache says", errStale)
+	}
+	err = r.annotate(ctx, set, map[string]*string{node.AnnotationSlot: nil, node.AnnotationCleared: text(cleared.String())})
+	if err != nil {
+		return err
+	}
+	_, err = r.Store.Free(ctx, slot)
+	return err
+}
+
+func (r *NodeReconciler) forget(ctx context.Context, set *appsv1.StatefulSet) error {
+	changes := map[string]*string{node.AnnotationSlot: nil, node.AnnotationCleared: nil}
+	if set.Annotations[node.AnnotationHeld] != "" {
+		changes[node.AnnotationTouch] = text(strconv.FormatInt(r.Clock.Now().UnixNano(), 36))
+	}
+	return r.annotate(ctx, set, changes)
+}
+
+func (r *NodeReconciler) touch(ctx context.Context, set *appsv1.StatefulSet) error {
+	return Touched(ctx, r.Writer, set, r.Clock.Now().UnixNano())
+}
+
+// Touched writes the annotation touch, so that admission looks at the StatefulSet again.
+func Touched(ctx context.Context, writer client.Writer, set *appsv1.StatefulSet, stamp int64) error {
+	return annotate(ctx, writer, set, map[string]*string{node.AnnotationTouch: text(strconv.FormatInt(stamp, 36))})
+}
+
+func (r *NodeReconciler) annotate(ctx context.Context, set *appsv1.StatefulSet, changes map[string]*string) error {
+	return annotate(ctx, r.Writer, set, changes)
+}
+
+// annotate writes annotations, nil removes one, on condition that the StatefulSet is as it was read.
+func annotate(ctx context.Context, writer client.Writer, set *appsv1.StatefulSet, changes map[string]*string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": set.ResourceVersion, "uid": set.UID, "annotations": changes,
+	}})
+	if err != nil {
+		return fmt.Errorf("writing patch: %w", err)
+	}
+	target := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
+	err = writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", errStale, err)
+	}
+	if err != nil {
+		return fmt.Errorf("annotating StatefulSet %s: %w", set.Name, err)
+	}
+	return nil
+}
+
+func text(s string) *string { return &s }
+
+func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet, pod node.Pod) error {
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: pod.Name}}
+	err := r.Writer.Delete(ctx, target, client.Preconditions{UID: &pod.UID})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", errStale, err)
+	}
+	if err != nil {
+		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
+	}
+	return nil
+}

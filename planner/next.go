@@ -1,0 +1,229 @@
+package planner
+
+import (
+	"errors"
+	"time"
+
+	"github.com/paceline/paceline/lease"
+	"github.com/paceline/paceline/node"
+)
+
+// Facts is all that the next step of a node depends on.
+type Facts struct {
+	node.View
+	// Pods are the node's pods, highest ordinal first.
+	Pods      node.Fleet
+	Revisions node.Revisions
+	Cell      node.Cell
+	// Paced reports that the node is in a cell with a budget.
+	Paced bool
+	// Slot is the slot that the node holds; nil: none.
+	Slot *lease.Slot
+	Now  time.Time
+}
+
+// pods are those that an update replaces: from the writer's own partition up.
+func (f Facts) pods() node.Fleet { return f.Pods.From(f.OwnPartition()) }
+
+// wanted is how many pods an update replaces.
+func (f Facts) wanted() int { return max(0, int(f.Replicas)-int(f.OwnPartition())) }
+
+func (f Facts) inFlight() bool { return f.InFlight(f.Pods, f.Revisions, f.Cell.Pace) }
+
+// Effect is one write that a step asks for. The reconciler carries it out, after a live read has
+// shown that the slot is still held where it depends on one.
+type Effect interface{ effect() }
+
+type (
+	// Open writes the slot annotation.
+	Open struct{}
+	// DeletePod deletes a pod, by UID.
+	DeletePod struct{ Pod node.Pod }
+	// Release removes the slot annotation and writes cleared in one update, then frees the Lease.
+	Release struct{ Cleared node.Cleared }
+	// Free frees the Lease of a node that has nothing (left) to roll.
+	Free struct{}
+	// Stamp writes cleared: what the node was seen to run.
+	Stamp struct{ Cleared node.Cleared }
+	// Touch makes admission look at the node again.
+	Touch struct{}
+	// Forget removes cleared and slot from a node that runs nothing or left pacing.
+	Forget struct{}
+)
+
+func (Open) effect()      {}
+func (DeletePod) effect() {}
+func (Release) effect()   {}
+func (Free) effect()      {}
+func (Stamp) effect()     {}
+func (Touch) effect()     {}
+func (Forget) effect()    {}
+
+// Step is what to do for a node now.
+type Step struct {
+	// Plan is the plan to write, nil where it stands already.
+	Plan *Plan
+	// Running is the plan that runs, written or not.
+	Running *Plan
+	// Effect is the one write that comes next; nil: none.
+	Effect Effect
+	// Task is the step of the plan that runs, Waiting what it waits for.
+	Task    TaskType
+	Waiting string
+	// Err is why the plan cannot run.
+	Err error
+}
+
+// Next decides the next step of a node. It is pure; asked again with the same facts it says the same,
+// so a kill at any point loses nothing.
+func Next(f Facts) Step {
+	switch {
+	case f.Deleting:
+		return Step{}
+	case f.Slot != nil:
+		return f.roll()
+	}
+	return Step{Effect: f.rest()}
+}
+
+// roll is the step of a node that holds a slot.
+func (f Facts) roll() Step {
+	if !f.Paced && (f.Strategy == node.OnDelete || !f.inFlight()) {
+		return Step{Effect: Free{}} // it left pacing; what Kubernetes still rolls keeps its slot
+	}
+	if !f.Paced {
+		return Step{Waiting: "rolling on, outside pacing"}
+	}
+	if !f.HasSlot && !f.Drift(f.Cell.Pace) && !f.inFlight() {
+		return Step{Effect: Free{}} // released already, or what it was for was withdrawn
+	}
+	plan, err := ParsePlan(f.Slot.Plan)
+	if errors.Is(err, ErrUnknownPlan) {
+		return Step{Err: err}
+	}
+	if err != nil || !plan.For(f.View, f.Cell.Pace, *f.Slot) {
+		plan = NewPlan(f.View, f.Cell.Pace, f.Slot.Transitions, f.Now)
+	}
+	step := f.advance(&plan)
+	if text := plan.String(); text != f.Slot.Plan {
+		step.Plan = &plan
+	}
+	step.Running = &plan
+	return step
+}
+
+// advance looks at each task in turn. What was done once is looked at again: an evicted pod or a
+// template changed in mid-roll takes the plan back, and nothing is done that is done already.
+func (f Facts) advance(plan *Plan) Step {
+	for i := range plan.Tasks {
+		current := &plan.Tasks[i]
+		look, _ := registry(current.Type)
+		outcome := look(f)
+		if !outcome.Done {
+			current.start(f.Now)
+			for j := i + 1; j < len(plan.Tasks); j++ {
+				plan.Tasks[j].reset()
+			}
+			return Step{Effect: outcome.Effect, Task: current.Type, Waiting: outcome.Waiting}
+		}
+		current.finish(f.Now)
+	}
+	if f.Replicas == 0 {
+		return Step{Effect: Forget{}, Waiting: "giving the slot back"}
+	}
+	cleared, ok := f.seen(!f.ReleaseWhenUpdated)
+	if !ok {
+		return Step{Waiting: "waiting for all pods to carry one known revision"}
+	}
+	return Step{Effect: Release{cleared}, Waiting: "giving the slot back"}
+}
+
+func (t *Task) start(now time.Time) {
+	if t.State == StateRunning {
+		return
+	}
+	now = now.UTC().Truncate(time.Second)
+	t.State, t.Started, t.Ended = StateRunning, &now, nil
+}
+
+func (t *Task) finish(now time.Time) {
+	if t.State == StateDone {
+		return
+	}
+	now = now.UTC().Truncate(time.Second)
+	if t.Started == nil {
+		t.Started = &now
+	}
+	t.State, t.Ended, t.Error = StateDone, &now, ""
+}
+
+func (t *Task) reset() { t.State, t.Started, t.Ended = StatePending, nil, nil }
+
+// rest is the step of a node without a slot.
+func (f Facts) rest() Effect {
+	cleared, seen := f.seen(true)
+	ours := f.Cleared != nil || f.HasSlot
+	switch {
+	case !f.Paced:
+		if ours && !f.Gated() {
+			return Forget{}
+		}
+		return nil // held nodes that left pacing are lifted by the cell reconciler, a few at a time
+	case f.Replicas == 0:
+		if ours || f.Gated() {
+			return Forget{} // admission sees replicas 0 and ends the hold
+		}
+		return nil
+	case f.HasSlot:
+		return Touch{} // its Lease is gone; admission takes the annotation off
+	case seen && f.mayStamp() && (f.Cleared == nil || f.Cleared.String() != cleared.String()):
+		return Stamp{cleared}
+	case f.Gated() && !f.Drift(f.Cell.Pace):
+		return Touch{} // nothing waits any more; admission ends the hold
+	case !f.Gated() && f.Strategy == node.OnDelete && f.Drift(f.Cell.Pace) && seen && !f.inFlight():
+		return Touch{} // the wish came while no webhook looked; admission holds it
+	}
+	return nil
+}
+
+// mayStamp keeps cleared as it is while a paced change is in flight: it is what drift is measured by.
+func (f Facts) mayStamp() bool {
+	if !f.Status.Observed || f.inFlight() {
+		return false
+	}
+	if f.Strategy == node.RollingUpdate && f.OwnPartition() == 0 {
+		return len(f.Pods) > 0 && f.Status.CurrentRevision == f.Pods[0].Revision
+	}
+	return true
+}
+
+// seen is what the node runs: all pods from the writer's partition up carry one known revision, and
+// are ready where ready is asked for.
+func (f Facts) seen(ready bool) (node.Cleared, bool) {
+	pods := f.pods()
+	if len(pods) != f.wanted() || len(pods) == 0 {
+		return node.Cleared{}, false
+	}
+	revision := pods[0].Revision
+	allReady := true
+	for _, pod := range pods {
+		if pod.Deleting || pod.Revision != revision {
+			return node.Cleared{}, false
+		}
+		allReady = allReady && pod.Ready
+	}
+	canary, known := f.Revisions.Of(revision, f.Cleared)
+	if !known || (ready && !allReady) {
+		return node.Cleared{}, false
+	}
+	cleared := node.Cleared{
+		Revision: revision, Ready: allReady, Running: canary, Partition: f.OwnPartition(), Canary: canary,
+	}
+	if cleared.Partition > 0 && len(f.Pods) > len(pods) {
+		lowest := f.Pods[len(f.Pods)-1]
+		if running, ok := f.Revisions.Of(lowest.Revision, f.Cleared); ok {
+			cleared.Running = running
+		}
+	}
+	return cleared, true
+}

@@ -1,0 +1,219 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/paceline/paceline/lease"
+	"github.com/paceline/paceline/node"
+)
+
+// retrySoon is how long a look waits whose facts were stale: the watch brings the new ones sooner.
+const retrySoon = 100 * time.Millisecond
+
+// refreshEvery is how often a message may change while its reason stays.
+const refreshEvery = time.Minute
+
+// Options makes the reconcilers.
+type Options struct {
+	// Fleet reads.
+	Fleet Fleet
+	// Store reads and writes slots.
+	Store lease.Store
+	// Writer writes StatefulSets and pods.
+	Writer client.Client
+	// Events records Events.
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Board carries the cells' queues from the cell reconciler to messages.
+	Board *Board
+	// Workers is how many nodes are looked at at once.
+	Workers int
+	// Resync is the interval of the net under the watches.
+	Resync time.Duration
+	// Deadline is how long a holder may go without progress before it is stuck.
+	Deadline time.Duration
+}
+
+// NodeReconciler runs the plan of each node that holds a slot, and keeps cleared and the conditions
+// of all others.
+type NodeReconciler struct {
+	Options
+	seen sync.Map // types.UID to *memory; forgotten at a restart, which at worst repeats a message
+}
+
+// memory is what a node's last look left behind, for messages and for progress alone.
+type memory struct {
+	progress string
+	wrote    time.Time
+}
+
+// RegisterNode adds the node reconciler to the manager.
+func RegisterNode(mgr ctrl.Manager, options Options) error {
+	r := &NodeReconciler{Options: options}
+	return ctrl.NewControllerManagedBy(mgr).Named("node").
+		For(&appsv1.StatefulSet{}).
+		Owns(&corev1.Pod{}).
+		Owns(&appsv1.ControllerRevision{}).
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(holderOf)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.nodesOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Workers}).
+		Complete(r)
+}
+
+func holderOf(_ context.Context, o client.Object) []reconcile.Request {
+	l, ok := o.(*coordinationv1.Lease)
+	if !ok || !lease.IsName(l.Name) || l.Spec.HolderIdentity == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: l.Namespace, Name: *l.Spec.HolderIdentity}}}
+}
+
+func (r *NodeReconciler) nodesOf(ctx context.Context, o client.Object) []reconcile.Request {
+	var sets appsv1.StatefulSetList
+	if err := r.Fleet.Cache.List(ctx, &sets, client.InNamespace(o.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing StatefulSets", "namespace", o.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range sets.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile looks at one node, does the one write that comes next, and says where the node stands.
+func (r *NodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var set appsv1.StatefulSet
+	if err := r.Fleet.Cache.Get(ctx, request.NamespacedName, &set); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	facts, err := r.facts(ctx, &set)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	step := Next(facts)
+	remembered := r.remember(facts, &step)
+	err = r.perform(ctx, &set, facts, step)
+	switch {
+	case errors.Is(err, errStale) || errors.Is(err, lease.ErrConflict):
+		ctrl.LoggerFrom(ctx).V(1).Info("looking again", "node", request.Name, "reason", err.Error())
+		return reconcile.Result{RequeueAfter: retrySoon}, nil
+	case err != nil:
+		return reconcile.Result{}, errors.Join(err, r.say(ctx, &set, facts, withError(step, err), remembered))
+	}
+	r.announce(&set, facts, step)
+	if step.Effect == nil { // after a write the watch brings the next look, and with it what to say
+		if err := r.say(ctx, &set, facts, step, remembered); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: r.nextLook(facts)}, nil
+}
+
+func withError(step Step, err error) Step {
+	step.Err = err
+	return step
+}
+
+func (r *NodeReconciler) facts(ctx context.Context, set *appsv1.StatefulSet) (Facts, error) {
+	cell, _, err := r.Fleet.Cell(ctx, r.Fleet.Cache, set.Namespace)
+	if err != nil {
+		return Facts{}, err
+	}
+	facts, err := r.Fleet.Facts(ctx, set, cell, r.Clock.Now())
+	if err != nil {
+		return Facts{}, err
+	}
+	slots, err := r.Fleet.Slots(ctx, set.Namespace)
+	if err != nil {
+		return Facts{}, err
+	}
+	for i := range slots {
+		if !slots[i].HeldBy(facts.Name, facts.UID) {
+			continue
+		}
+		if facts.Slot == nil || slots[i].Proves(facts.View.Slot, facts.Name, facts.UID) {
+			facts.Slot = &slots[i]
+		}
+	}
+	return facts, nil
+}
+
+// remember notes how far a holder is, and renews its slot where it came further without the plan
+// saying so (a StatefulSet of many replicas).
+func (r *NodeReconciler) remember(f Facts, step *Step) *memory {
+	value, known := r.seen.LoadOrStore(f.UID, &memory{})
+	remembered, ok := value.(*memory)
+	if !ok {
+		remembered = &memory{}
+	}
+	progress := f.progress()
+	moved := known && remembered.progress != progress
+	remembered.progress = progress
+	if f.Slot != nil && moved && step.Plan == nil && step.Effect == nil {
+		step.Plan = step.Running
+	}
+	return remembered
+}
+
+// progress differs whenever a pod of the node came further.
+func (f Facts) progress() string {
+	progress := ""
+	for _, pod := range f.Pods {
+		state := "-"
+		if pod.Ready {
+			state = "+"
+		}
+		progress += string(pod.UID) + state
+	}
+	return progress
+}
+
+// say mirrors where the node stands to its conditions.
+func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Facts, step Step, remembered *memory) error {
+	previous := node.ReasonOf(set.Status.Conditions, node.ConditionUpdate)
+	queue := r.Board.Queue(f.Namespace)
+	want := Conditions(f, step, queue, previous)
+	conditions, changed := node.SetConditions(set.Status.Conditions, want, f.Now)
+	if !changed {
+		return nil
+	}
+	sameReason := node.ReasonOf(conditions, node.ConditionUpdate) == previous &&
+		node.ReasonOf(conditions, node.ConditionStalled) == node.ReasonOf(set.Status.Conditions, node.ConditionStalled)
+	next := len(queue.Waiting) > 0 && queue.Waiting[0] == f.Name
+	if sameReason && !next && f.Now.Sub(remembered.wrote) < refreshEvery {
+		return nil
+	}
+	if err := r.writeConditions(ctx, set, conditions); err != nil {
+		return err
+	}
+	remembered.wrote = f.Now
+	r.announceConditions(set, want, previous)
+	return nil
+}
+
+// nextLook is when to look again although nothing was seen to change.
+func (r *NodeReconciler) nextLook(f Facts) time.Duration {
+	if f.Slot == nil || f.Slot.Deadline == 0 {
+		return r.Resync
+	}
+	if left := f.Slot.Renewed.Add(f.Slot.Deadline).Sub(f.Now); left > 0 {
+		return min(left+time.Second, r.Resync)
+	}
+	return r.Resync
+}

@@ -1,0 +1,225 @@
+package webhook
+
+import (
+	"github.com/paceline/paceline/node"
+)
+
+// Reason names what an admission request ended in. It is logged, counted and tested under this name.
+type Reason string
+
+const (
+	// ReasonPass: nothing here is Paceline's business.
+	ReasonPass Reason = "pass"
+	// ReasonCreated: a new StatefulSet; what a copy carried of ours was taken off.
+	ReasonCreated Reason = "created"
+	// ReasonHeld: the node waits for a slot.
+	ReasonHeld Reason = "held"
+	// ReasonLifted: the node runs what it is asked for again; its hold ends.
+	ReasonLifted Reason = "lifted"
+	// ReasonOpened: the node holds a slot; its gate is open.
+	ReasonOpened Reason = "opened"
+	// ReasonInFlight: the node is not settled; the change joins what is under way.
+	ReasonInFlight Reason = "in-flight"
+	// ReasonPaused: replicas are or were 0; nothing is held.
+	ReasonPaused Reason = "paused"
+	// ReasonLeft: the node is not paced (any more); what is ours goes with the hold.
+	ReasonLeft Reason = "left"
+	// ReasonRefused: the slot Lease of a node that carries a slot could not be read.
+	ReasonRefused Reason = "refused"
+	// ReasonInvalid: the request is none that this webhook can judge.
+	ReasonInvalid Reason = "invalid"
+)
+
+// Facts is all that the gate's decision depends on.
+type Facts struct {
+	// Old is the stored object; nil on CREATE.
+	Old *node.View
+	// New is the object of the request with Owned in place of what it says of our annotations.
+	New node.View
+	// Owned is what our annotations are before the decision: the old object's, or the request's own
+	// where Paceline's account writes.
+	Owned map[string]string
+	// Own reports that Paceline's account writes.
+	Own bool
+	// Paced reports that the node is in a cell with a budget.
+	Paced bool
+	// Pace says which fields are compared.
+	Pace node.Pace
+	// Slot is what a live read said of the slot annotation.
+	Slot Proof
+}
+
+// Proof is what a live read of the Lease said of a slot annotation.
+type Proof int
+
+const (
+	// ProofNone: there is no slot annotation.
+	ProofNone Proof = iota
+	// ProofTrue: the Lease names this node, its UID and this transition.
+	ProofTrue
+	// ProofFalse: it does not; the annotation is stale or forged.
+	ProofFalse
+	// ProofUnknown: the Lease could not be read.
+	ProofUnknown
+)
+
+// Decision is what the gate does to a request.
+type Decision struct {
+	Reason Reason
+	// Owned is what our annotations are to be.
+	Owned map[string]string
+	// Partition is what the partition is to be; nil: as the request says.
+	Partition *int32
+	// Freshly reports a hold whose wish is new: it deserves a warning.
+	Freshly bool
+}
+
+// Decide judges one request. It is pure.
+func Decide(f Facts) Decision {
+	switch {
+	case f.New.Deleting:
+		return f.as(ReasonPass)
+	case !f.Paced:
+		return f.leave()
+	case f.Old == nil:
+		return f.create()
+	case f.Slot == ProofUnknown:
+		return f.unproven()
+	case f.Slot == ProofTrue:
+		return f.end(ReasonOpened)
+	}
+	decision := f.gate()
+	delete(decision.Owned, node.AnnotationSlot)
+	return decision
+}
+
+// gate is the decision for a node without a slot.
+func (f Facts) gate() Decision {
+	switch {
+	case f.New.Replicas == 0 || f.Old.Replicas == 0:
+		return f.end(ReasonPaused)
+	case !f.drift():
+		if f.Old.Gated() || f.New.HasHeld {
+			return f.end(ReasonLifted)
+		}
+		return f.end(ReasonPass)
+	case f.Old.Settled(f.Pace) || f.idle():
+		return f.hold()
+	}
+	return f.end(ReasonInFlight)
+}
+
+// running is what drift is measured against: cleared, then held, then the stored template. Unknown
+// where the node is gated and nothing says what it runs; then it stays gated.
+func (f Facts) running() (node.Paced, bool) {
+	switch {
+	case f.New.Cleared != nil:
+		return f.New.Cleared.Canary, true
+	case f.New.Held != nil:
+		return f.New.Held.Running, true
+	case f.Old.Gated():
+		return node.Paced{}, false
+	}
+	return f.Old.Template, true
+}
+
+func (f Facts) drift() bool {
+	running, known := f.running()
+	return !known || !f.New.Template.Equal(running, f.Pace)
+}
+
+// idle reports an OnDelete node that the reconciler has just seen running something else than its
+// template, ready and at one revision: nothing of it is in flight, so its wish can wait.
+func (f Facts) idle() bool {
+	return f.Own && f.New.Strategy == node.OnDelete && f.New.Cleared != nil && f.New.Cleared.Ready
+}
+
+func (f Facts) hold() Decision {
+	decision := f.as(ReasonHeld)
+	held := node.Held{Partition: f.ownPartition()}
+	switch {
+	case f.New.Held != nil:
+		held.Running = f.New.Held.Running
+	default:
+		held.Running, _ = f.running()
+	}
+	decision.Owned[node.AnnotationHeld] = held.String()
+	if f.New.Strategy == node.RollingUpdate {
+		partition := node.HeldPartition
+		decision.Partition = &partition
+	}
+	decision.Freshly = !f.Old.Template.Equal(f.New.Template, f.Pace)
+	return decision
+}
+
+// ownPartition is the last partition that a writer stated; nil: none.
+func (f Facts) ownPartition() *int32 {
+	stated := func(v *node.View) *int32 {
+		if v != nil && v.Partition != nil && *v.Partition != node.HeldPartition {
+			return v.Partition
+		}
+		return nil
+	}
+	if p := stated(&f.New); p != nil {
+		return p
+	}
+	if f.New.Held != nil && f.New.Held.Partition != nil {
+		return f.New.Held.Partition
+	}
+	return stated(f.Old)
+}
+
+// end ends a hold, or leaves a node that has none as the request says. The reserved partition is
+// never anyone's own: it becomes what the writer last stated.
+func (f Facts) end(reason Reason) Decision {
+	decision := f.as(reason)
+	delete(decision.Owned, node.AnnotationHeld)
+	if f.New.Partition != nil && *f.New.Partition == node.HeldPartition {
+		var own int32
+		if p := f.ownPartition(); p != nil {
+			own = *p
+		}
+		decision.Partition = &own
+	}
+	return decision
+}
+
+// unproven is the decision while the Lease cannot be read: a paced change is refused, the only
+// request that Paceline refuses; everything else passes and changes no gate.
+func (f Facts) unproven() Decision {
+	if !f.New.Template.Equal(f.Old.Template, f.Pace) {
+		return f.as(ReasonRefused)
+	}
+	if f.Old.Gated() {
+		return f.hold()
+	}
+	return f.as(ReasonPass)
+}
+
+func (f Facts) leave() Decision {
+	decision := f.end(ReasonPass)
+	for _, name := range node.Owned() {
+		if name == node.AnnotationResetDone || name == node.AnnotationPlan {
+			continue
+		}
+		if _, ours := decision.Owned[name]; ours || f.New.HasHeld {
+			decision.Reason = ReasonLeft
+		}
+		delete(decision.Owned, name)
+	}
+	return decision
+}
+
+func (f Facts) create() Decision {
+	decision := f.end(ReasonCreated)
+	decision.Owned = map[string]string{}
+	return decision
+}
+
+func (f Facts) as(reason Reason) Decision {
+	owned := make(map[string]string, len(f.Owned)+1)
+	for name, value := range f.Owned {
+		owned[name] = value
+	}
+	return Decision{Reason: reason, Owned: owned}
+}

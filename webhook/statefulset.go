@@ -1,0 +1,203 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/paceline/paceline/lease"
+	"github.com/paceline/paceline/node"
+)
+
+// Path is where the StatefulSet webhook is served.
+const Path = "/mutate-statefulset"
+
+// maxBody bounds a review: the API server takes objects of up to 3 MiB, and an update's review
+// carries two of them. What is longer is answered with 413.
+const maxBody = 7 << 20
+
+// Cells reads what a namespace says of its pacing.
+type Cells interface {
+	// Cell may be stale; it is cheap.
+	Cell(ctx context.Context, namespace string) (node.Cell, error)
+	// CellLive asks the API server.
+	CellLive(ctx context.Context, namespace string) (node.Cell, error)
+}
+
+// Slots reads slot Leases live.
+type Slots interface {
+	Get(ctx context.Context, namespace, name string) (lease.Slot, error)
+}
+
+// Lines says who holds slots and who waits, from a cache: for warnings alone.
+type Lines interface {
+	Line(ctx context.Context, namespace string) (lease.Queue, error)
+}
+
+// Options makes a StatefulSet webhook.
+type Options struct {
+	// Account is the user name of Paceline's own account.
+	Account string
+	// Scope says which StatefulSets are nodes.
+	Scope node.Scope
+	Cells Cells
+	Slots Slots
+	Lines Lines
+	// Timeout is this side's deadline for one request; it stays under the API server's.
+	Timeout time.Duration
+	// Observe is told of each request's end, for metrics; nil: nobody is.
+	Observe func(reason Reason, took time.Duration)
+}
+
+// StatefulSet serves the admission of StatefulSets over HTTP.
+type StatefulSet struct{ Options }
+
+// ServeHTTP reads a review, decides, and answers. Only what is no review at all is answered with an
+// HTTP error; the API server then does what its failurePolicy says.
+func (h StatefulSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), h.Timeout)
+	defer cancel()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		h.fail(ctx, w, err, start)
+		return
+	}
+	request, err := decode(body)
+	if request == nil {
+		h.fail(ctx, w, err, start)
+		return
+	}
+	reason, response := ReasonInvalid, invalid(request.UID, err)
+	if err == nil {
+		reason, response = h.admit(ctx, request)
+	}
+	text, err := reply(response)
+	if err != nil {
+		h.fail(ctx, w, err, start)
+		return
+	}
+	h.done(ctx, request, reason, start)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // a client that hung up is told nothing
+}
+
+func (h StatefulSet) fail(ctx context.Context, w http.ResponseWriter, err error, start time.Time) {
+	code := http.StatusBadRequest
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		code = http.StatusRequestEntityTooLarge
+		err = fmt.Errorf("the review is longer than %d bytes", tooLarge.Limit)
+	}
+	h.done(ctx, &request{}, ReasonInvalid, start)
+	http.Error(w, "paceline: "+err.Error(), code)
+}
+
+func (h StatefulSet) done(ctx context.Context, r *request, reason Reason, start time.Time) {
+	took := time.Since(start)
+	if h.Observe != nil {
+		h.Observe(reason, took)
+	}
+	ctrl.LoggerFrom(ctx).V(1).Info("admitted StatefulSet", "namespace", r.Namespace, "node", r.Name,
+		"operation", r.Operation, "user", r.UserInfo.Username, "reason", reason, "took", took)
+}
+
+func (h StatefulSet) admit(ctx context.Context, r *request) (Reason, response) {
+	cell, err := h.Cells.Cell(ctx, r.Namespace)
+	if err != nil {
+		return h.unreadable(r, fmt.Errorf("reading namespace %s: %w", r.Namespace, err))
+	}
+	facts, err := h.facts(ctx, r, cell)
+	if err == nil && !facts.Paced && facts.changesPaced() {
+		// A paced change passes as "budget off" only after a live read.
+		if cell, err = h.Cells.CellLive(ctx, r.Namespace); err != nil {
+			return h.unreadable(r, fmt.Errorf("reading namespace %s: %w", r.Namespace, err))
+		}
+		facts, err = h.facts(ctx, r, cell)
+	}
+	if err != nil {
+		return ReasonInvalid, invalid(r.UID, err)
+	}
+	decision := Decide(facts)
+	if decision.Reason == ReasonRefused {
+		return h.unreadable(r, errors.New("reading its slot Lease failed"))
+	}
+	text, err := patch(r.Object, decision)
+	if err != nil {
+		return ReasonInvalid, invalid(r.UID, err)
+	}
+	return decision.Reason, allow(r.UID, text, h.warnings(ctx, facts, decision)...)
+}
+
+func (h StatefulSet) unreadable(r *request, err error) (Reason, response) {
+	return ReasonRefused, refuse(r.UID, fmt.Sprintf(
+		"paceline: StatefulSet %s: cannot tell whether it may roll: %v; nothing was changed, try again", r.Name, err))
+}
+
+// facts reads what the decision depends on; the Lease live, and only where a slot annotation is.
+func (h StatefulSet) facts(ctx context.Context, r *request, cell node.Cell) (Facts, error) {
+	own := r.UserInfo.Username == h.Account
+	owned := r.owned(own)
+	_, hasCleared := owned[node.AnnotationCleared]
+	stored, asked, err := r.templates(cell.Pace == node.PaceTemplate || !hasCleared)
+	if err != nil {
+		return Facts{}, err
+	}
+	facts := Facts{
+		New:   r.Object.view(r.Namespace, owned, asked),
+		Owned: owned, Own: own, Pace: cell.Pace,
+		Paced: cell.Paces() && h.Scope.Includes(r.Object.Metadata.Labels),
+	}
+	if r.OldObject != nil {
+		old := r.OldObject.view(r.Namespace, r.OldObject.Metadata.Annotations, stored)
+		facts.Old = &old
+	}
+	if facts.Paced && facts.Old != nil {
+		facts.Slot = h.proof(ctx, facts.New)
+	}
+	return facts, nil
+}
+
+func (f Facts) changesPaced() bool {
+	return f.Old != nil && (f.Old.Gated() || !f.New.Template.Equal(f.Old.Template, f.Pace))
+}
+
+func (h StatefulSet) proof(ctx context.Context, v node.View) Proof {
+	if !v.HasSlot {
+		return ProofNone
+	}
+	if v.Slot == nil || !lease.IsName(v.Slot.Lease) {
+		return ProofFalse
+	}
+	slot, err := h.Slots.Get(ctx, v.Namespace, v.Slot.Lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return ProofFalse
+	case err != nil:
+		ctrl.LoggerFrom(ctx).Error(err, "reading slot Lease", "namespace", v.Namespace, "node", v.Name)
+		return ProofUnknown
+	case slot.Proves(v.Slot, v.Name, v.UID):
+		return ProofTrue
+	}
+	return ProofFalse
+}
+
+// warnings says what waits, behind whom, and how to see it and cancel it. Some clients cut a warning
+// at 256 characters, so the holders come first.
+func (h StatefulSet) warnings(ctx context.Context, f Facts, d Decision) []string {
+	if d.Reason != ReasonHeld || !d.Freshly || f.Own || h.Lines == nil {
+		return nil
+	}
+	line, err := h.Lines.Line(ctx, f.New.Namespace)
+	if err != nil {
+		return []string{fmt.Sprintf("paceline: %s waits for a slot; see: kubectl get leases -n %s", f.New.Name, f.New.Namespace)}
+	}
+	return []string{fmt.Sprintf("paceline: %s waits, %s; see: kubectl get leases -n %s; to cancel, set the image back",
+		f.New.Name, line.Behind(f.New.Name), f.New.Namespace)}
+}
