@@ -70,11 +70,17 @@ func Run(m *testing.M, options Options, use func(*Rig)) int {
 
 // Start starts a rig.
 func Start(ctx context.Context, options Options) (*Rig, error) {
-	cp, err := controlplane.Up(ctx, options.ControlPlane)
-	if err != nil {
+	rig := &Rig{}
+	var err error
+	if options.Paceline {
+		// Before the control plane starts: a long build would starve it.
+		if rig.Binary, err = product.Build(ctx, "paceline", filepath.Join(options.ControlPlane.Dir, "bin"), options.Race); err != nil {
+			return nil, err
+		}
+	}
+	if rig.ControlPlane, err = controlplane.Up(ctx, options.ControlPlane); err != nil {
 		return nil, err
 	}
-	rig := &Rig{ControlPlane: cp}
 	if options.Paceline {
 		if err := rig.startPaceline(ctx, options); err != nil {
 			return nil, errors.Join(err, rig.Stop())
@@ -84,9 +90,6 @@ func Start(ctx context.Context, options Options) (*Rig, error) {
 }
 
 func (r *Rig) startPaceline(ctx context.Context, options Options) (err error) {
-	if r.Binary, err = product.Build(ctx, "paceline", filepath.Join(r.Dir, "bin"), options.Race); err != nil {
-		return err
-	}
 	if r.Addresses, err = product.FreeAddresses(); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (c *Cache) Path(ctx context.Context, p Program) (string, error) {
 	if exists(path) {
 		return path, nil
 	}
-	unlock, err := c.lock(filepath.Base(path))
+	unlock, err := c.Lock(filepath.Base(path))
 	if err != nil {
 		return "", err
 	}
@@ -90,8 +90,8 @@ func (c *Cache) build(ctx context.Context, p Program, path string) error {
 	return nil
 }
 
-// lock holds a file lock, which the kernel drops when the holder dies.
-func (c *Cache) lock(name string) (unlock func(), err error) {
+// Lock holds a named file lock until unlock is called. The kernel drops it when the holder dies.
+func (c *Cache) Lock(name string) (unlock func(), err error) {
 	dir := filepath.Join(c.Dir, "lock")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the lock folder: %w", err)

@@ -11,7 +11,8 @@ import (
 )
 
 // Build compiles a command of this repository (such as "paceline") into a folder and returns the
-// binary's path. With race it has the race detector, which needs a C compiler.
+// binary's path. With race it has the race detector, which needs a C compiler. Builds take turns: two
+// at once would compile the same packages twice.
 func Build(ctx context.Context, command, dir string, race bool) (string, error) {
 	root, err := binary.SourceRoot()
 	if err != nil {
@@ -21,6 +22,15 @@ func Build(ctx context.Context, command, dir string, race bool) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w", command, err)
 	}
+	cache, err := binary.Open(os.Stderr)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := cache.Lock("build-" + command)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	args := []string{"build", "-buildvcs=false", "-o", path}
 	env := append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	if race {
