@@ -28,6 +28,7 @@ func FromLease(lease *coordinationv1.Lease) (Slot, error) {
 		Transitions: ptr.Deref(lease.Spec.LeaseTransitions, 0),
 		Deadline:    time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
 		Plan:        lease.Annotations[node.AnnotationPlan],
+		origin:      lease.DeepCopy(),
 	}
 	if lease.Spec.AcquireTime != nil {
 		slot.Acquired = lease.Spec.AcquireTime.Time
@@ -36,6 +37,17 @@ func FromLease(lease *coordinationv1.Lease) (Slot, error) {
 		slot.Renewed = lease.Spec.RenewTime.Time
 	}
 	return slot, nil
+}
+
+// lease is the Lease that a conditional write of the slot sends: as it was read, but for what slot says.
+func (s Slot) lease() *coordinationv1.Lease {
+	lease := s.origin.DeepCopy()
+	if lease == nil {
+		lease = &coordinationv1.Lease{}
+	}
+	lease.ResourceVersion, lease.UID = s.ResourceVersion, s.UID
+	write(s, lease)
+	return lease
 }
 
 // write puts what slot says into lease and leaves everything else of it alone.

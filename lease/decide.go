@@ -49,14 +49,14 @@ func (q Queue) Room() int { return max(0, q.Slots-len(q.Holders)-len(q.Unslotted
 func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
 	var queue Queue
 	holding := holders(slots)
-	known := map[types.UID]bool{}
 	for _, n := range nodes {
-		known[n.UID] = true
+		itself := identity{n.Name, n.UID}
 		if n.Paced && n.Runs() {
 			queue.Running++
 		}
 		switch {
-		case holding[n.UID] == n.Name:
+		case holding[itself]:
+			delete(holding, itself)
 			queue.Holders = append(queue.Holders, n.Name)
 		case n.Deleting || !n.Paced:
 		case n.InFlight && !n.Gated():
@@ -65,10 +65,8 @@ func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
 			queue.Waiting = append(queue.Waiting, n.Name)
 		}
 	}
-	for uid, name := range holding { // holders that no read has shown to be gone still count
-		if !known[uid] {
-			queue.Holders = append(queue.Holders, name)
-		}
+	for unknown := range holding { // holders that no read has shown still count, until they are freed
+		queue.Holders = append(queue.Holders, unknown.name)
 	}
 	queue.Slots = Count(queue.Running, cell.Percent)
 	slices.Sort(queue.Holders)
@@ -77,11 +75,17 @@ func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
 	return queue
 }
 
-func holders(slots []Slot) map[types.UID]string {
-	holding := map[types.UID]string{}
+// identity tells a node from one that was recreated under its name.
+type identity struct {
+	name string
+	uid  types.UID
+}
+
+func holders(slots []Slot) map[identity]bool {
+	holding := map[identity]bool{}
 	for _, slot := range slots {
 		if !slot.Free() {
-			holding[slot.HolderUID] = slot.Holder
+			holding[identity{slot.Holder, slot.HolderUID}] = true
 		}
 	}
 	return holding
@@ -133,7 +137,13 @@ func Decide(cell node.Cell, nodes []Node, slots []Slot) Moves {
 			moves.Grant = append(moves.Grant, Pairing{slot, byName[name]})
 		}
 	}
-	moves.Create, moves.Delete = resize(wanted(cell, queue, nodes, slots), slots, free)
+	there := slices.Clone(slots) // with those that adoption makes
+	for _, pairing := range moves.Adopt {
+		if pairing.Slot.ResourceVersion == "" {
+			there = append(there, pairing.Slot)
+		}
+	}
+	moves.Create, moves.Delete = resize(wanted(cell, queue, nodes, slots), there, free)
 	return moves
 }
 
@@ -185,7 +195,8 @@ func lowestMissing(slots []Slot, adopted []Pairing) int {
 }
 
 // freed finds slots whose holder is gone (another UID, or none of that name) and all but one slot of
-// a node that holds several: the one that its slot annotation names stays, else the lowest.
+// a node that holds several: the one that its slot annotation names stays, else the lowest. The
+// lowest index comes first.
 func freed(byName map[string]Node, slots []Slot) []Slot {
 	kept := map[string]Slot{}
 	var gone []Slot
@@ -209,6 +220,7 @@ func freed(byName map[string]Node, slots []Slot) []Slot {
 			gone = append(gone, slot)
 		}
 	}
+	slices.SortFunc(gone, func(a, b Slot) int { return a.Index - b.Index })
 	return gone
 }
 

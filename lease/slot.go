@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/paceline/paceline/node"
@@ -36,6 +37,10 @@ type Slot struct {
 	Deadline time.Duration
 	// Plan is the annotation plan as it stands; package planner reads it.
 	Plan string
+
+	// origin is a copy of the Lease that the slot was read from, nil for a new one: a write keeps all
+	// of it that is not ours. Nobody changes it.
+	origin *coordinationv1.Lease
 }
 
 // Name is the name of the slot Lease with this index.

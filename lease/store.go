@@ -85,8 +85,7 @@ func (s Store) CreateHeld(ctx context.Context, namespace string, index int, dead
 }
 
 func (s Store) create(ctx context.Context, slot Slot) (Slot, error) {
-	lease := &coordinationv1.Lease{}
-	write(slot, lease)
+	lease := slot.lease()
 	if err := s.Writer.Create(ctx, lease); err != nil {
 		return Slot{}, conflict("creating slot lease", err)
 	}
@@ -146,10 +145,7 @@ func (s Store) Delete(ctx context.Context, slot Slot) error {
 // update writes slot over the Lease that it was read from. The write names the resource version it
 // was read at, so a Lease that changed meanwhile stays as it is.
 func (s Store) update(ctx context.Context, doing string, slot Slot) (Slot, error) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: slot.Namespace, Name: slot.Name, ResourceVersion: slot.ResourceVersion, UID: slot.UID,
-	}}
-	write(slot, lease)
+	lease := slot.lease()
 	if err := s.Writer.Update(ctx, lease); err != nil {
 		return Slot{}, conflict(doing, err)
 	}
