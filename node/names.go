@@ -18,7 +18,7 @@ const (
 	// LabelManagedBy and ManagedBy mark what Paceline made.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is LabelManagedBy's value.
-	ManagedBy = "paceline"
+	ManagedBy = "paceline.io"
 )
 
 // Annotations of a namespace. W: people. R: webhook, reconcilers.

@@ -74,10 +74,7 @@ func (h StatefulSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.fail(ctx, w, err, start)
 		return
 	}
-	reason, response := ReasonInvalid, invalid(request.UID, err)
-	if err == nil {
-		reason, response = h.admit(ctx, request)
-	}
+	reason, response := h.judge(ctx, request, err)
 	text, err := reply(response)
 	if err != nil {
 		h.fail(ctx, w, err, start)
@@ -86,6 +83,13 @@ func (h StatefulSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.done(ctx, request, reason, start)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text) // a client that hung up is told nothing
+}
+
+func (h StatefulSet) judge(ctx context.Context, r *request, unreadable error) (Reason, response) {
+	if unreadable != nil {
+		return ReasonInvalid, invalid(r.UID, unreadable)
+	}
+	return h.admit(ctx, r)
 }
 
 func (h StatefulSet) fail(ctx context.Context, w http.ResponseWriter, err error, start time.Time) {
