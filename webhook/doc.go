@@ -6,4 +6,6 @@
 //   - drift without a slot on a settled node is held, and nothing else is: TestDecide, TestModel
 //   - a request that changes nothing of ours gets no patch: TestFixtures
 //   - the only request refused is a paced change whose slot Lease cannot be read: TestDecide
+//   - a slot annotation opens the gate only when its Lease says so: TestHandlerProvesSlots
+//   - "budget off" is read live: TestBudgetOffIsReadLive
 package webhook

@@ -193,7 +193,7 @@ func (f Facts) unproven() Decision {
 	if f.Old.Gated() {
 		return f.hold()
 	}
-	return f.as(ReasonPass)
+	return f.end(ReasonPass)
 }
 
 func (f Facts) leave() Decision {

@@ -192,16 +192,32 @@ func (h StatefulSet) proof(ctx context.Context, v node.View) Proof {
 	return ProofFalse
 }
 
-// warnings says what waits, behind whom, and how to see it and cancel it. Some clients cut a warning
-// at 256 characters, so the holders come first.
+// maxWarning bounds a warning: some clients cut it at 256 characters.
+const maxWarning = 255
+
+// warnings says what waits, behind whom, and how to see it and cancel it: the holders first.
 func (h StatefulSet) warnings(ctx context.Context, f Facts, d Decision) []string {
 	if d.Reason != ReasonHeld || !d.Freshly || f.Own || h.Lines == nil {
 		return nil
 	}
+	see := "; see: kubectl get leases -n " + f.New.Namespace
 	line, err := h.Lines.Line(ctx, f.New.Namespace)
 	if err != nil {
-		return []string{fmt.Sprintf("paceline: %s waits for a slot; see: kubectl get leases -n %s", f.New.Name, f.New.Namespace)}
+		return []string{fit("paceline: "+f.New.Name+" waits for a slot", see)}
 	}
-	return []string{fmt.Sprintf("paceline: %s waits, %s; see: kubectl get leases -n %s; to cancel, set the image back",
-		f.New.Name, line.Behind(f.New.Name), f.New.Namespace)}
+	return []string{fit("paceline: "+f.New.Name+" waits, "+line.Behind(f.New.Name), see, "; to cancel, set the image back")}
+}
+
+// fit adds to text what fits as a whole; a text that is too long by itself is cut.
+func fit(text string, more ...string) string {
+	if len(text) > maxWarning {
+		return text[:maxWarning-len("...")] + "..."
+	}
+	for _, part := range more {
+		if len(text)+len(part) > maxWarning {
+			break
+		}
+		text += part
+	}
+	return text
 }
