@@ -155,7 +155,12 @@ func annotate(ctx context.Context, writer client.Writer, set *appsv1.StatefulSet
 
 func text(s string) *string { return &s }
 
+// deletePod deletes this very pod. While the cache still shows it as it was, it is not asked for again.
 func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet, pod node.Pod) error {
+	remembered, _ := r.memoryOf(set.UID)
+	if remembered.deleted == pod.UID {
+		return nil
+	}
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: pod.Name}}
 	err := r.Writer.Delete(ctx, target, client.Preconditions{UID: &pod.UID})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -164,5 +169,6 @@ func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet,
 	if err != nil {
 		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 	}
+	remembered.deleted = pod.UID
 	return nil
 }

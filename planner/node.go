@@ -60,6 +60,8 @@ type NodeReconciler struct {
 type memory struct {
 	progress string
 	wrote    time.Time
+	// deleted is the pod that was deleted last: the cache may still show it as it was.
+	deleted types.UID
 }
 
 // RegisterNode adds the node reconciler to the manager.
@@ -157,11 +159,7 @@ func (r *NodeReconciler) facts(ctx context.Context, set *appsv1.StatefulSet) (Fa
 // remember notes how far a holder is, and renews its slot where it came further without the plan
 // saying so (a StatefulSet of many replicas).
 func (r *NodeReconciler) remember(f Facts, step *Step) *memory {
-	value, known := r.seen.LoadOrStore(f.UID, &memory{})
-	remembered, ok := value.(*memory)
-	if !ok {
-		remembered = &memory{}
-	}
+	remembered, known := r.memoryOf(f.UID)
 	progress := f.progress()
 	moved := known && remembered.progress != progress
 	remembered.progress = progress
@@ -169,6 +167,15 @@ func (r *NodeReconciler) remember(f Facts, step *Step) *memory {
 		step.Plan = step.Running
 	}
 	return remembered
+}
+
+func (r *NodeReconciler) memoryOf(set types.UID) (*memory, bool) {
+	value, known := r.seen.LoadOrStore(set, &memory{})
+	remembered, ok := value.(*memory)
+	if !ok { // nothing else is ever stored
+		remembered = &memory{}
+	}
+	return remembered, known
 }
 
 // progress differs whenever a pod of the node came further.

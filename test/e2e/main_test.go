@@ -7,10 +7,15 @@ import (
 	"testing"
 
 	"github.com/paceline/paceline/test/e2e/harness"
+	"github.com/paceline/paceline/test/rig/product"
 )
 
 var rig *harness.Rig
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Run(m, harness.Options{Paceline: true, Race: true}, func(r *harness.Rig) { rig = r }))
+	os.Exit(harness.Run(m, harness.Options{
+		Paceline: true, Race: true,
+		// One replica, killed again and again: it need not wait for its predecessor's leadership to run out.
+		Configure: func(c product.Config) { c.Set("leaderElection", "enabled", false) },
+	}, func(r *harness.Rig) { rig = r }))
 }

@@ -53,9 +53,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&options.Version, "kubernetes", controlplane.DefaultVersion, "Kubernetes release")
 	flags.DurationVar(&options.ReadyAfter, "ready-after", 3*time.Second, "how long a pod takes to become ready")
 	flags.IntVar(&options.ClusterNodes, "cluster-nodes", 0, "number of cluster nodes")
+	kubeconfig := flags.String("kubeconfig", "", "of the kubelets; for reap alone, which up starts")
 	helm := flags.String("helm", "4", "major versions of Helm, with commas between")
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
 		return errUsage
+	}
+	if args[0] == "reap" && *kubeconfig != "" {
+		return controlplane.Reap(ctx, *kubeconfig)
 	}
 	options.HelmVersions = strings.FieldsFunc(*helm, func(r rune) bool { return r == ',' })
 	switch {

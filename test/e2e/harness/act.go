@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -102,4 +103,11 @@ func (c *Cell) orAll(nodes []string) []string {
 		return c.Nodes
 	}
 	return nodes
+}
+
+// Evict evicts a pod, as a drain does.
+func (c *Cell) Evict(t testing.TB, name string) {
+	t.Helper()
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.Name}}
+	require.NoError(t, c.Client.PolicyV1().Evictions(c.Name).Evict(t.Context(), eviction))
 }

@@ -11,7 +11,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/paceline/paceline/test/checker"
 )
@@ -216,5 +218,184 @@ func (c *Cell) WaitRolled(t testing.TB, image string) {
 			err = fmt.Errorf("%v still hold slots", holders)
 		}
 		return err
+	})
+}
+
+// WaitSlots waits until there are this many slot Leases.
+func (c *Cell) WaitSlots(t testing.TB, want int) {
+	t.Helper()
+	c.WaitFor(t, fmt.Sprintf("%d slots", want), func(ctx context.Context) error {
+		leases, err := c.Client.CoordinationV1().Leases(c.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		got := 0
+		for _, lease := range leases.Items {
+			if strings.HasPrefix(lease.Name, "paceline-slot-") {
+				got++
+			}
+		}
+		if got != want {
+			return fmt.Errorf("there are %d", got)
+		}
+		return nil
+	})
+}
+
+// WaitUnmarked waits until no node carries anything that Paceline wrote for pacing it.
+func (c *Cell) WaitUnmarked(t testing.TB, nodes ...string) {
+	t.Helper()
+	c.waitNodes(t, "unmarked", nodes, func(set appsv1.StatefulSet) error {
+		for _, key := range []string{AnnotationHeld, AnnotationSlot, AnnotationCleared} {
+			if value := set.Annotations[key]; value != "" {
+				return fmt.Errorf("%s carries %s: %s", set.Name, key, value)
+			}
+		}
+		rolling := set.Spec.UpdateStrategy.RollingUpdate
+		if rolling != nil && rolling.Partition != nil && *rolling.Partition == HeldPartition {
+			return fmt.Errorf("%s is still held by its partition", set.Name)
+		}
+		return nil
+	})
+}
+
+// WaitCondition waits until a node has a condition with this reason and a message that contains text.
+func (c *Cell) WaitCondition(t testing.TB, node, condition, reason, text string) {
+	t.Helper()
+	c.waitNodes(t, condition+" "+reason, []string{node}, func(set appsv1.StatefulSet) error {
+		for _, got := range set.Status.Conditions {
+			if string(got.Type) == condition {
+				if got.Reason == reason && strings.Contains(got.Message, text) {
+					return nil
+				}
+				return fmt.Errorf("it is %s, reason %s: %s", got.Status, got.Reason, got.Message)
+			}
+		}
+		return fmt.Errorf("there is none")
+	})
+}
+
+// WaitPodImage waits until a pod is ready on an image, with another UID than before where one is given.
+func (c *Cell) WaitPodImage(t testing.TB, pod, image string, before types.UID) {
+	t.Helper()
+	c.WaitFor(t, fmt.Sprintf("%s to run %s", pod, image), func(ctx context.Context) error {
+		got, err := c.Client.CoreV1().Pods(c.Name).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got.UID == before || !podReady(*got) || got.Spec.Containers[0].Image != image {
+			return fmt.Errorf("uid %s, ready %t, image %s", got.UID, podReady(*got), got.Spec.Containers[0].Image)
+		}
+		return nil
+	})
+}
+
+// UID is a pod's UID.
+func (c *Cell) UID(t testing.TB, pod string) types.UID {
+	t.Helper()
+	got, err := c.Client.CoreV1().Pods(c.Name).Get(t.Context(), pod, metav1.GetOptions{})
+	require.NoError(t, err)
+	return got.UID
+}
+
+// WaitEvent waits for an Event with this reason about a node.
+func (c *Cell) WaitEvent(t testing.TB, node, reason string) {
+	t.Helper()
+	c.WaitFor(t, "Event "+reason, func(ctx context.Context) error {
+		events, err := c.Client.EventsV1().Events(c.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.Regarding.Name == node && event.Reason == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("none among %d Events", len(events.Items))
+	})
+}
+
+// WaitFleet waits until a node has exactly this many pods, all ready.
+func (c *Cell) WaitFleet(t testing.TB, node string, want int) {
+	t.Helper()
+	c.WaitFor(t, fmt.Sprintf("%s to have %d pods", node, want), func(ctx context.Context) error {
+		list, err := c.Client.CoreV1().Pods(c.Name).List(ctx, metav1.ListOptions{LabelSelector: "app=" + node})
+		if err != nil {
+			return err
+		}
+		for _, pod := range list.Items {
+			if !podReady(pod) {
+				return fmt.Errorf("%s is not ready", pod.Name)
+			}
+		}
+		if len(list.Items) != want {
+			return fmt.Errorf("it has %d", len(list.Items))
+		}
+		return nil
+	})
+}
+
+// WaitGone waits until a node and its pods are gone.
+func (c *Cell) WaitGone(t testing.TB, node string) {
+	t.Helper()
+	c.WaitFor(t, node+" to be gone", func(ctx context.Context) error {
+		_, err := c.Client.AppsV1().StatefulSets(c.Name).Get(ctx, node, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there (%v)", err)
+		}
+		list, err := c.Client.CoreV1().Pods(c.Name).List(ctx, metav1.ListOptions{LabelSelector: "app=" + node})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d pods are there", len(list.Items))
+		}
+		return err
+	})
+}
+
+// WaitLifted waits until no node is held any more.
+func (c *Cell) WaitLifted(t testing.TB, nodes ...string) {
+	t.Helper()
+	c.waitNodes(t, "lifted", nodes, func(set appsv1.StatefulSet) error {
+		rolling := set.Spec.UpdateStrategy.RollingUpdate
+		if set.Annotations[AnnotationHeld] != "" || (rolling != nil && rolling.Partition != nil && *rolling.Partition == HeldPartition) {
+			return fmt.Errorf("%s is held", set.Name)
+		}
+		return nil
+	})
+}
+
+// WaitPodStarted waits until a pod of this image runs, ready or not.
+func (c *Cell) WaitPodStarted(t testing.TB, pod, image string) {
+	t.Helper()
+	c.WaitFor(t, fmt.Sprintf("%s to start %s", pod, image), func(ctx context.Context) error {
+		got, err := c.Client.CoreV1().Pods(c.Name).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got.Spec.Containers[0].Image != image || got.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s with %s", got.Status.Phase, got.Spec.Containers[0].Image)
+		}
+		return nil
+	})
+}
+
+// WaitRestarts waits until the checker has seen this many pods of a node replaced and back.
+func (c *Cell) WaitRestarts(t testing.TB, node string, want int) {
+	t.Helper()
+	c.WaitFor(t, fmt.Sprintf("%d restarts of %s", want, node), func(context.Context) error {
+		if got := c.Report().Restarts[node]; got < want {
+			return fmt.Errorf("%d so far", got)
+		}
+		return nil
+	})
+}
+
+// Rolling reports a holder, or a node that waits.
+func (c *Cell) Rolling(ctx context.Context) bool {
+	if holders, err := c.Holders(ctx); err != nil || len(holders) > 0 {
+		return true
+	}
+	sets, err := c.Client.AppsV1().StatefulSets(c.Name).List(ctx, metav1.ListOptions{})
+	return err != nil || slices.ContainsFunc(sets.Items, func(set appsv1.StatefulSet) bool {
+		return set.Annotations[AnnotationHeld] != ""
 	})
 }

@@ -27,6 +27,8 @@ type ControlPlane struct {
 	processes []*process.Process
 	admin     *rest.Config
 	client    *kubernetes.Clientset
+
+	stopReaper context.CancelFunc // nil where it is a process of its own
 }
 
 // Up starts a control plane and returns when its API server is ready. Whatever was started ends
@@ -63,6 +65,9 @@ func Up(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	if err := cp.start(plan.manager(), plan.schedulerProcess(), plan.kubelets()); err != nil {
+		return nil, err
+	}
+	if err := cp.startReaper(ctx, plan); err != nil {
 		return nil, err
 	}
 	if err := cp.probe(ctx); err != nil {
@@ -179,6 +184,9 @@ func (cp *ControlPlane) Healthy() error {
 // waits for each.
 func (cp *ControlPlane) Down() error {
 	var errs []error
+	if cp.stopReaper != nil {
+		cp.stopReaper()
+	}
 	for i := len(cp.processes) - 1; i >= 0; i-- {
 		errs = append(errs, cp.processes[i].Stop(stopGrace))
 	}
