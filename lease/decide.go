@@ -264,5 +264,8 @@ func (q Queue) Behind(name string) string {
 		place = len(q.Waiting)
 	}
 	busy := slices.Concat(q.Holders, q.Unslotted)
+	if len(busy) == 0 {
+		return fmt.Sprintf("place %d, all %d slots free", place+1, q.Slots)
+	}
 	return fmt.Sprintf("place %d for %d slots held by %s", place+1, q.Slots, Names(busy))
 }

@@ -385,5 +385,5 @@ func TestBehind(t *testing.T) {
 	require.Equal(t, "place 1 for 2 slots held by x, y", queue.Behind("a"))
 	require.Equal(t, "place 2 for 2 slots held by x, y", queue.Behind("b"))
 	require.Equal(t, "place 3 for 2 slots held by x, y", queue.Behind("new"), "whom the line does not know yet comes last")
-	require.Equal(t, "place 1 for 2 slots held by nobody", Queue{Slots: 2}.Behind("a"))
+	require.Equal(t, "place 1, all 2 slots free", Queue{Slots: 2}.Behind("a"))
 }

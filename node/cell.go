@@ -28,6 +28,8 @@ type Cell struct {
 	Frozen bool
 	Pace   Pace
 	Gate   Gate
+	// Terminating: the namespace is being deleted; nothing can be created in it any more.
+	Terminating bool
 }
 
 // Paces reports that changes in this cell are held at all.
@@ -92,6 +94,10 @@ type Scope struct {
 // Cell reads a namespace within the scope. A namespace outside it is no cell.
 func (s Scope) Cell(namespace string, nsLabels, annotations map[string]string) (Cell, []error) {
 	cell, problems := ParseCell(nsLabels, annotations, s.Defaults)
+	if cell.Gate == GatePin {
+		problems = append(problems, fmt.Errorf("gate %s: this version has the gate %s only, which is in force", GatePin, GateNative))
+		cell.Gate = GateNative
+	}
 	if len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, namespace) {
 		cell.Enabled = false
 	}

@@ -29,22 +29,28 @@ func TestPacedOfTemplate(t *testing.T) {
 		change             func(spec, metadata map[string]any)
 		inImages, inWholly bool
 	}{
-		"nothing":               {func(_, _ map[string]any) {}, false, false},
-		"a null field":          {func(s, _ map[string]any) { s["affinity"] = nil }, false, false},
-		"an empty tolerations":  {func(s, _ map[string]any) { s["tolerations"] = []any{} }, false, true},
-		"an image":              {func(s, _ map[string]any) { container(s, "containers", 0)["image"] = "app:v2" }, true, true},
-		"an init image":         {func(s, _ map[string]any) { container(s, "initContainers", 0)["image"] = "init:v2" }, true, true},
-		"an image volume":       {func(s, _ map[string]any) { container(s, "volumes", 1)["image"] = map[string]any{"reference": "model:v2"} }, true, true},
-		"another volume":        {func(s, _ map[string]any) { container(s, "volumes", 0)["name"] = "other" }, false, true},
-		"a container more":      {func(s, _ map[string]any) { s["containers"] = append(s["containers"].([]any), map[string]any{"name": "new", "image": "x"}) }, true, true},
-		"a container less":      {func(s, _ map[string]any) { s["containers"] = s["containers"].([]any)[:1] }, true, true},
-		"a container renamed":   {func(s, _ map[string]any) { container(s, "containers", 0)["name"] = "other" }, true, true},
-		"containers reordered":  {func(s, _ map[string]any) { c := s["containers"].([]any); c[0], c[1] = c[1], c[0] }, false, true},
-		"a toleration":          {func(s, _ map[string]any) { s["tolerations"] = []any{map[string]any{"key": "x"}} }, true, true},
-		"the node selector":     {func(s, _ map[string]any) { s["nodeSelector"] = map[string]any{"disk": "hdd"} }, true, true},
-		"a label":               {func(_, m map[string]any) { m["labels"] = map[string]any{"app": "x"} }, false, true},
-		"the environment":       {func(s, _ map[string]any) { container(s, "containers", 0)["env"] = nil }, false, true},
-		"the restart timestamp": {func(_, m map[string]any) { m["annotations"] = map[string]any{"kubectl.kubernetes.io/restartedAt": "now"} }, false, true},
+		"nothing":              {func(_, _ map[string]any) {}, false, false},
+		"a null field":         {func(s, _ map[string]any) { s["affinity"] = nil }, false, false},
+		"an empty tolerations": {func(s, _ map[string]any) { s["tolerations"] = []any{} }, false, true},
+		"an image":             {func(s, _ map[string]any) { container(s, "containers", 0)["image"] = "app:v2" }, true, true},
+		"an init image":        {func(s, _ map[string]any) { container(s, "initContainers", 0)["image"] = "init:v2" }, true, true},
+		"an image volume": {func(s, _ map[string]any) {
+			container(s, "volumes", 1)["image"] = map[string]any{"reference": "model:v2"}
+		}, true, true},
+		"another volume": {func(s, _ map[string]any) { container(s, "volumes", 0)["name"] = "other" }, false, true},
+		"a container more": {func(s, _ map[string]any) {
+			s["containers"] = append(s["containers"].([]any), map[string]any{"name": "new", "image": "x"})
+		}, true, true},
+		"a container less":     {func(s, _ map[string]any) { s["containers"] = s["containers"].([]any)[:1] }, true, true},
+		"a container renamed":  {func(s, _ map[string]any) { container(s, "containers", 0)["name"] = "other" }, true, true},
+		"containers reordered": {func(s, _ map[string]any) { c := s["containers"].([]any); c[0], c[1] = c[1], c[0] }, false, true},
+		"a toleration":         {func(s, _ map[string]any) { s["tolerations"] = []any{map[string]any{"key": "x"}} }, true, true},
+		"the node selector":    {func(s, _ map[string]any) { s["nodeSelector"] = map[string]any{"disk": "hdd"} }, true, true},
+		"a label":              {func(_, m map[string]any) { m["labels"] = map[string]any{"app": "x"} }, false, true},
+		"the environment":      {func(s, _ map[string]any) { container(s, "containers", 0)["env"] = nil }, false, true},
+		"the restart timestamp": {func(_, m map[string]any) {
+			m["annotations"] = map[string]any{"kubectl.kubernetes.io/restartedAt": "now"}
+		}, false, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -138,16 +144,16 @@ func TestParseCell(t *testing.T) {
 		want                Cell
 		problem             string
 	}{
-		"no label: no cell":     {nil, nil, Cell{false, 10, false, PaceImages, GateNative}, ""},
-		"the file's values":     {enabled, nil, Cell{true, 10, false, PaceImages, GateNative}, ""},
-		"everything overridden": {enabled, map[string]string{AnnotationBudget: "25", AnnotationFreeze: "true", AnnotationPace: "template", AnnotationGate: "pin"}, Cell{true, 25, true, PaceTemplate, GatePin}, ""},
-		"0 holds nothing":       {enabled, map[string]string{AnnotationBudget: "0"}, Cell{true, 0, false, PaceImages, GateNative}, ""},
-		"101 stays at 10":       {enabled, map[string]string{AnnotationBudget: "101"}, Cell{true, 10, false, PaceImages, GateNative}, "0 to 100"},
-		"25% stays at 10":       {enabled, map[string]string{AnnotationBudget: "25%"}, Cell{true, 10, false, PaceImages, GateNative}, "digits only"},
-		"-1 stays at 10":        {enabled, map[string]string{AnnotationBudget: "-1"}, Cell{true, 10, false, PaceImages, GateNative}, AnnotationBudget},
-		"a bad pace":            {enabled, map[string]string{AnnotationPace: "fast"}, Cell{true, 10, false, PaceImages, GateNative}, AnnotationPace},
-		"a bad gate":            {enabled, map[string]string{AnnotationGate: "wide"}, Cell{true, 10, false, PaceImages, GateNative}, AnnotationGate},
-		"a bad freeze":          {enabled, map[string]string{AnnotationFreeze: "yes"}, Cell{true, 10, false, PaceImages, GateNative}, AnnotationFreeze},
+		"no label: no cell":     {nil, nil, Cell{Enabled: false, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, ""},
+		"the file's values":     {enabled, nil, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, ""},
+		"everything overridden": {enabled, map[string]string{AnnotationBudget: "25", AnnotationFreeze: "true", AnnotationPace: "template", AnnotationGate: "pin"}, Cell{Enabled: true, Percent: 25, Frozen: true, Pace: PaceTemplate, Gate: GatePin}, ""},
+		"0 holds nothing":       {enabled, map[string]string{AnnotationBudget: "0"}, Cell{Enabled: true, Percent: 0, Frozen: false, Pace: PaceImages, Gate: GateNative}, ""},
+		"101 stays at 10":       {enabled, map[string]string{AnnotationBudget: "101"}, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, "0 to 100"},
+		"25% stays at 10":       {enabled, map[string]string{AnnotationBudget: "25%"}, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, "digits only"},
+		"-1 stays at 10":        {enabled, map[string]string{AnnotationBudget: "-1"}, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, AnnotationBudget},
+		"a bad pace":            {enabled, map[string]string{AnnotationPace: "fast"}, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, AnnotationPace},
+		"a bad gate":            {enabled, map[string]string{AnnotationGate: "wide"}, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, AnnotationGate},
+		"a bad freeze":          {enabled, map[string]string{AnnotationFreeze: "yes"}, Cell{Enabled: true, Percent: 10, Frozen: false, Pace: PaceImages, Gate: GateNative}, AnnotationFreeze},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -56,6 +56,9 @@ func (r *CellReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if seen.cell.Terminating {
+		return reconcile.Result{}, nil
+	}
 	r.Board.Post(request.Name, lease.Line(seen.cell, seen.nodes, seen.slots))
 	if err := r.complain(ctx, seen); err != nil {
 		return reconcile.Result{}, err

@@ -63,6 +63,7 @@ func (f Fleet) Cell(ctx context.Context, from client.Reader, namespace string) (
 		return node.Cell{}, nil, fmt.Errorf("reading namespace: %w", err)
 	}
 	cell, problems := f.Scope.Cell(namespace, ns.Labels, ns.Annotations)
+	cell.Terminating = ns.DeletionTimestamp != nil
 	return cell, problems, nil
 }
 

@@ -26,9 +26,16 @@ type Board struct {
 
 // Queue is the last queue seen of a cell.
 func (b *Board) Queue(namespace string) lease.Queue {
+	queue, _ := b.Last(namespace)
+	return queue
+}
+
+// Last is the last queue seen of a cell, false where this process has seen none: another leads.
+func (b *Board) Last(namespace string) (lease.Queue, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.queues[namespace]
+	queue, ok := b.queues[namespace]
+	return queue, ok
 }
 
 // Post notes a cell's queue.
