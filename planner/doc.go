@@ -4,6 +4,7 @@
 //
 // Invariants and the tests that guard them:
 //   - an effect happens only after a live read has shown the slot to be held: TestEffectsCheckTheLease
-//   - the slot annotation goes, and cleared comes, before the Lease is freed: TestModel
-//   - a plan continues after a kill between any two writes: TestModel
+//   - the slot annotation goes, and cleared comes, before the Lease is freed: TestModel, TestRelease
+//   - a plan continues after a kill between any two writes: TestModel, TestPlanProgress
+//   - a plan that this version does not know runs nothing: TestUnknownPlanRunsNothing
 package planner
