@@ -9,4 +9,5 @@
 //   - the words drift, gated and settled mean what the documentation says: TestTruthTable
 //   - the paced fields of a pod come from its ControllerRevision alone: TestPacedOfRevision
 //   - an annotation that Paceline wrote reads back as what was written: TestAnnotationsRoundTrip
+//   - nothing of ours is imported here, and imports flow one way everywhere: TestImportsFlowOneWay
 package node
