@@ -1,0 +1,184 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/paceline/paceline/lease"
+	"github.com/paceline/paceline/node"
+	"github.com/paceline/paceline/webhook"
+)
+
+// window is what was true at some moment of a pass: from its first live read on.
+type window struct {
+	slots     int      // the most slots
+	unslotted []string // the nodes that rolled without one all the time
+	thawed    bool     // granting was allowed
+}
+
+func (w *world) open() *window {
+	x := &window{unslotted: w.unslotted()}
+	w.windows = append(w.windows, x)
+	w.widen(x)
+	return x
+}
+
+func (w *world) widen(x *window) {
+	x.slots = max(x.slots, lease.Count(w.running(), w.cell.Percent))
+	if len(x.unslotted) > 0 {
+		now := w.unslotted()
+		x.unslotted = slices.DeleteFunc(x.unslotted, func(name string) bool { return !slices.Contains(now, name) })
+	}
+	x.thawed = x.thawed || (w.cell.Paces() && !w.cell.Frozen)
+}
+
+// running counts the nodes that make the budget: cleared and ready, not paused, not being deleted.
+func (w *world) running() int {
+	count := 0
+	for _, s := range w.sets {
+		cleared := s.annotations[node.AnnotationCleared]
+		if w.paces(s, w.cell) && !s.deleting && s.replicas > 0 && strings.Contains(cleared, `"ready":true`) {
+			count++
+		}
+	}
+	return count
+}
+
+// unslotted lists the nodes whose pods Kubernetes replaces now and that hold no slot.
+func (w *world) unslotted() []string {
+	var out []string
+	for _, name := range w.names {
+		s := w.sets[name]
+		if s == nil || s.deleting || s.replicas == 0 || s.strategy == node.OnDelete || !w.paces(s, w.cell) || w.holds(s) {
+			continue
+		}
+		if w.draw != nil && (known.stalePods && s.annotations[node.AnnotationCleared] == "" || known.heldButOpen && s.gated()) {
+			continue
+		}
+		outdated := func(p *pod) bool { return p.ordinal >= int(s.from()) && p.revision != s.revision() }
+		if slices.ContainsFunc(w.podsOf(w.pods, name, s.uid), outdated) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// granted is called at each grant. Invariant 1 (and 2: the pass may have decided on what was stale):
+// holders after the grant and nodes rolling without a slot all through the pass are no more than the
+// slots that there were at one moment of the pass.
+func (w *world) granted(x *window, n lease.Node) {
+	holders := map[string]bool{}
+	for _, slot := range w.leases {
+		if !slot.Free() {
+			holders[string(slot.HolderUID)] = true
+		}
+	}
+	w.widen(x)
+	if len(holders)+len(x.unslotted) > x.slots {
+		w.fail("(1) granted to %s: %d holders, and %v roll without a slot, for %d slots", n.Name, len(holders), x.unslotted, x.slots)
+	}
+	if !x.thawed {
+		w.fail("(1) granted to %s in a cell that was frozen or did not pace all through the pass", n.Name)
+	}
+}
+
+// account notes after a stored update what the writer asks for, and excuses a node whose pods may go
+// without a slot by the documentation's own words.
+func (w *world) account(r *request) {
+	base, out := r.base, r.out
+	changed := base.image != out.image
+	if changed {
+		if r.own {
+			w.fail("(8) %s changes the image", r)
+		}
+		w.asked[out.name], w.past[out.name] = out.image, append(w.past[out.name], base.image)
+	}
+	switch {
+	case r.away && (changed || base.from() != out.from() || base.strategy != out.strategy || base.gated() != out.gated()):
+		w.excuse(out, "the webhook was away")
+	case (changed || base.gated() || base.strategy != out.strategy) && (!r.paced || !w.paces(out, w.cell) || r.reason == webhook.ReasonLeft):
+		w.excuse(out, "it is not paced")
+	case (changed || base.gated()) && (base.replicas == 0 || out.replicas == 0):
+		w.excuse(out, "it is paused")
+	case changed && !settled(base):
+		w.excuse(out, "it was not settled")
+	case changed && base.image != "" && base.gated() && !w.holds(out) && w.excuses[out.uid] == "":
+		w.wrongs[out.name][base.image] = true // waited, and was never begun
+	}
+	if changed {
+		delete(w.wrongs[out.name], out.image)
+	}
+}
+
+// settled is the documentation's word, of the object before a request.
+func settled(s *set) bool {
+	if s.gated() {
+		return true
+	}
+	if v := s.view(); v.Cleared != nil {
+		return imageOf(v.Cleared.Canary) == s.image
+	}
+	return s.status.observed == s.generation && s.status.current == s.status.update && s.status.ready > 0
+}
+
+func (w *world) excuse(s *set, why string) {
+	if w.excuses[s.uid] == "" {
+		w.log("%s may roll without a slot: %s", s.name, why)
+		w.excuses[s.uid] = why
+	}
+}
+
+// pardon ends the excuses of nodes that run what they ask for and are known to.
+func (w *world) pardon() {
+	for _, name := range w.names {
+		s := w.sets[name]
+		if s != nil && !s.gated() && w.excuses[s.uid] == "" && !w.paces(s, w.cell) && s.view().Drift(node.PaceImages) {
+			w.excuse(s, "it is not paced while it rolls")
+		}
+		if s == nil || w.excuses[s.uid] == "" || s.gated() || s.status.observed != s.generation || len(w.syncs[name]) > 0 {
+			continue
+		}
+		v := s.view()
+		pods := w.podsOf(w.pods, name, s.uid)
+		odd := func(p *pod) bool { return p.deleting || !p.ready || p.revision != s.revision() }
+		if v.Cleared != nil && imageOf(v.Cleared.Canary) == s.image && len(pods) == int(s.replicas) && !slices.ContainsFunc(pods, odd) && s.status.current == s.revision() {
+			w.log("%s has settled", name)
+			delete(w.excuses, s.uid)
+		}
+	}
+}
+
+// mayDisrupt is called before a pod goes for an update. Invariants 1 and 2: not of a node that was
+// settled when it got its drift, with the webhook there, while it holds no slot.
+func (w *world) mayDisrupt(s *set, p *pod, by string) {
+	live := w.sets[s.name]
+	if live == nil || live.uid != s.uid || w.excuses[s.uid] != "" || w.holds(live) {
+		return
+	}
+	w.fail("(2) %s deletes %s for %s, which holds no slot", by, p.name, describe(live))
+}
+
+// mayStart is called before a pod is created.
+func (w *world) mayStart(s *set, name, revision string) {
+	live := w.sets[s.name]
+	if s.strategy != node.RollingUpdate || live.strategy != node.RollingUpdate || w.excuses[s.uid] != "" || w.holds(live) {
+		return
+	}
+	// Invariant 4: what was withdrawn while it waited never rolls.
+	if w.wrongs[s.name][revision[len("r-"):]] {
+		w.fail("(4) pod %s is created at %s, which was withdrawn while it waited", name, revision)
+	}
+	// The gate: pods of a waiting node that are lost or added come back on what the node runs.
+	early := live.view().Cleared != nil && !live.view().Cleared.Ready && known.lostAfterEarlyRelease && w.draw != nil
+	if running, ok := live.view().Running(); !early && live.gated() && ok && s.replicas > 0 && imageOf(running) != revision[len("r-"):] {
+		w.fail("(2) pod %s is created at %s while its node waits and runs %s", name, revision, imageOf(running))
+	}
+}
+
+// check looks after every step at what holds at every moment.
+func (w *world) check() {
+	for _, x := range w.windows {
+		w.widen(x)
+	}
+	w.pardon()
+}
