@@ -43,7 +43,7 @@ func neverReady(n *Node) { n.Cleared = nil }
 func unready(n *Node)    { n.Cleared = &node.Cleared{Canary: paced("v1")} }
 
 func proven(lease string, transitions int32) func(*Node) {
-	return func(n *Node) { n.HasSlot, n.View.Slot = true, &node.SlotRef{Lease: lease, Transitions: transitions} }
+	return func(n *Node) { n.HasSlot, n.Slot = true, &node.SlotRef{Lease: lease, Transitions: transitions} }
 }
 
 func waiting(name string) Node { return settled(name, drifts) }
