@@ -33,11 +33,17 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 			stalled.Status, stalled.Reason = true, node.ReasonStuck
 			stalled.Message = fmt.Sprintf("no progress on %s for more than %s: %s: %s", f.Slot.Name, f.Slot.Deadline, step.Task, step.Waiting)
 		}
+	case f.Paced && f.Slot == nil && f.inFlight():
+		update.Status, update.Reason = true, node.ReasonUpdateStarted
+		update.Message = "rolls without a slot: it began while nothing held it; it takes the next one"
+		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonProgressing, update.Message
 	case f.waits():
 		update.Reason, update.Message = node.ReasonUpdateDeferred, waiting(f, queue)
 		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message
 	case f.Paced && f.PausedByHand && f.Gated():
 		update.Reason, update.Message = node.ReasonUpdateDeferred, "paused by annotation "+node.AnnotationPaused+"; not queued"
+	case f.Replicas == 0:
+		update.Message = "replicas are 0: it runs nothing"
 	case previous == node.ReasonUpdateStarted || previous == node.ReasonUpdateComplete:
 		update.Reason = node.ReasonUpdateComplete
 	}

@@ -49,7 +49,7 @@ func TestConditions(t *testing.T) {
 		"paused by hand, no drift":    {resting(pausedByHand), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, true, ""},
 		"replicas 0":                  {resting(replicas(0), runsPods(), neverCleared), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, true, ""},
 		"left pacing after a message": {resting(leftPacing, neverCleared), nil, node.ReasonUpdateDeferred, node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, false, ""},
-		"rolling without a slot yet":  {resting(asks("v2")), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, false, ""},
+		"rolling without a slot yet":  {resting(asks("v2")), nil, "", node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "without a slot"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -140,6 +140,9 @@ func ParsePlan(text string) (Plan, error) {
 	if plan.Version != planVersion || plan.Type != PlanUpdate {
 		return Plan{}, fmt.Errorf("annotation %s: version %d, type %q: %w", node.AnnotationPlan, plan.Version, plan.Type, ErrUnknownPlan)
 	}
+	if len(plan.Tasks) == 0 {
+		return Plan{}, fmt.Errorf("annotation %s: it names no task", node.AnnotationPlan)
+	}
 	for _, task := range plan.Tasks {
 		if _, ok := registry(task.Type); !ok {
 			return Plan{}, fmt.Errorf("annotation %s: task %q: %w", node.AnnotationPlan, task.Type, ErrUnknownPlan)

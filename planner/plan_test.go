@@ -67,6 +67,7 @@ func TestParsePlan(t *testing.T) {
 		"no version":                {`{}`, true},
 		"another type":              {strings.Replace(good, `"update"`, `"reset"`, 1), true},
 		"a task that nobody knows":  {strings.Replace(good, `"replace-pod"`, `"format-disk"`, 1), true},
+		"no tasks":                  {good[:strings.Index(good, `"tasks"`)] + `"tasks":[]}`, false},
 		"truncated":                 {good[:len(good)/2], false},
 		"empty":                     {"", false},
 		"no object":                 {`[]`, false},

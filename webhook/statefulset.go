@@ -113,30 +113,44 @@ func (h StatefulSet) done(ctx context.Context, r *request, reason Reason, start 
 }
 
 func (h StatefulSet) admit(ctx context.Context, r *request) (Reason, response) {
-	cell, err := h.Cells.Cell(ctx, r.Namespace)
-	if err != nil {
-		return h.unreadable(r, fmt.Errorf("reading namespace %s: %w", r.Namespace, err))
-	}
-	facts, err := h.facts(ctx, r, cell)
-	if err == nil && !facts.Paced && facts.changesPaced() {
-		// A paced change passes as "budget off" only after a live read.
-		if cell, err = h.Cells.CellLive(ctx, r.Namespace); err != nil {
-			return h.unreadable(r, fmt.Errorf("reading namespace %s: %w", r.Namespace, err))
-		}
-		facts, err = h.facts(ctx, r, cell)
-	}
+	facts, unread, err := h.judged(ctx, r)
 	if err != nil {
 		return ReasonInvalid, invalid(r.UID, err)
 	}
 	decision := Decide(facts)
 	if decision.Reason == ReasonRefused {
-		return h.unreadable(r, errors.New("reading its slot Lease failed"))
+		if unread == nil {
+			unread = errors.New("reading its slot Lease failed")
+		}
+		return h.unreadable(r, unread)
 	}
 	text, err := patch(r.Object, decision)
 	if err != nil {
 		return ReasonInvalid, invalid(r.UID, err)
 	}
 	return decision.Reason, allow(r.UID, text, h.warnings(ctx, facts, decision)...)
+}
+
+// judged reads what the decision depends on. A paced change passes as "budget off" only after a live
+// read of the namespace. One that cannot be read (unread says why) is treated like a Lease that
+// cannot be: no gate moves, and what may be a paced change is refused.
+func (h StatefulSet) judged(ctx context.Context, r *request) (facts Facts, unread, err error) {
+	cell, unread := h.Cells.Cell(ctx, r.Namespace)
+	if unread == nil {
+		facts, err = h.facts(ctx, r, cell)
+		if err != nil || facts.Paced || !facts.changesPaced() {
+			return facts, nil, err
+		}
+		cell, unread = h.Cells.CellLive(ctx, r.Namespace)
+	}
+	if unread == nil {
+		facts, err = h.facts(ctx, r, cell)
+		return facts, nil, err
+	}
+	unread = fmt.Errorf("reading namespace %s: %w", r.Namespace, unread)
+	facts, err = h.facts(ctx, r, node.Cell{Pace: node.PaceTemplate})
+	facts.Paced, facts.Slot = true, ProofUnknown
+	return facts, unread, err
 }
 
 func (h StatefulSet) unreadable(r *request, err error) (Reason, response) {

@@ -415,4 +415,16 @@ func TestUnreadableNamespaceIsRefused(t *testing.T) {
 	require.False(t, r.Allowed)
 	require.Equal(t, http.StatusServiceUnavailable, r.Status.Code)
 	require.Contains(t, r.Status.Message, "reading namespace cell")
+
+	held := v("app:v2")
+	for name, body := range map[string]string{
+		"a creation passes":             review1("CREATE", "writer", v("app:v2").json(t), "null"),
+		"what changes no template does": review1("UPDATE", "writer", held.json(t), held.json(t)),
+	} {
+		s := inCell()
+		s.cellErr = errors.New("not in the cache")
+		r := s.admit(t, body)
+		require.True(t, r.Allowed, name)
+		require.Empty(t, r.Warnings, name)
+	}
 }
