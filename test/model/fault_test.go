@@ -122,7 +122,7 @@ func TestFreeBesideOpen(t *testing.T) {
 // A slot that is given back when the pods are updated, not ready yet: a pod that is lost while the next
 // wish waits comes back on what the node ran, never on the version before.
 func TestLostAfterEarlyRelease(t *testing.T) {
-	play(t, known.lostAfterEarlyRelease, "(2)", func(w *world) {
+	play(t, known.lostToOlder, "(2)", func(w *world) {
 		w.update("early", "n0", toggle(node.AnnotationReleaseSlot, "Updated"))
 		w.bump("n0", "bad100")
 		for range 8 {
@@ -132,6 +132,19 @@ func TestLostAfterEarlyRelease(t *testing.T) {
 		w.remove(w.pods["n0-0"], "evicted")
 		w.kubernetes("n0")
 		w.kubernetes("n0")
+	})
+}
+
+// The same after a node that waits on OnDelete becomes a RollingUpdate one.
+func TestLostAfterSwitch(t *testing.T) {
+	play(t, known.lostToOlder, "(2)", func(w *world) {
+		w.bump("n1", "v100")
+		w.settle()
+		w.bump("n1", "v101")
+		w.update("strategy", "n1", func(s *set) { s.strategy = node.RollingUpdate })
+		w.remove(w.pods["n1-0"], "evicted")
+		w.kubernetes("n1")
+		w.kubernetes("n1")
 	})
 }
 

@@ -87,6 +87,9 @@ func (w *world) granted(x *window, n lease.Node) {
 func (w *world) account(r *request) {
 	base, out := r.base, r.out
 	changed := base.image != out.image
+	if base.strategy == node.OnDelete && out.strategy == node.RollingUpdate {
+		w.switched[out.uid] = true
+	}
 	if changed {
 		if r.own {
 			w.fail("(8) %s changes the image", r)
@@ -169,8 +172,9 @@ func (w *world) mayStart(s *set, name, revision string) {
 		w.fail("(4) pod %s is created at %s, which was withdrawn while it waited", name, revision)
 	}
 	// The gate: pods of a waiting node that are lost or added come back on what the node runs.
-	early := live.view().Cleared != nil && !live.view().Cleared.Ready && known.lostAfterEarlyRelease && w.draw != nil
-	if running, ok := live.view().Running(); !early && live.gated() && ok && s.replicas > 0 && imageOf(running) != revision[len("r-"):] {
+	early := live.view().Cleared != nil && !live.view().Cleared.Ready
+	older := (early || w.switched[s.uid]) && known.lostToOlder && w.draw != nil
+	if running, ok := live.view().Running(); !older && live.gated() && ok && s.replicas > 0 && imageOf(running) != revision[len("r-"):] {
 		w.fail("(2) pod %s is created at %s while its node waits and runs %s", name, revision, imageOf(running))
 	}
 }

@@ -28,10 +28,12 @@ var known = struct {
 	heldButOpen bool
 	// canaryLowered: lowering one's own partition while both parts differ is not held. Breaks 2. TestCanaryLowered.
 	canaryLowered bool
-	// lostAfterEarlyRelease: a pod lost while a node waits that gave its slot back before it was ready comes
-	// back at status.currentRevision, the version before the one that it ran. TestLostAfterEarlyRelease.
-	lostAfterEarlyRelease bool
+	// lostToOlder: a pod lost while a RollingUpdate node waits comes back at status.currentRevision. That is an
+	// older version than it ran where the slot was given back before the pods were ready, and where the node
+	// waited on OnDelete before (1.36 never moves currentRevision there). TestLostAfterEarlyRelease,
+	// TestLostAfterSwitch.
+	lostToOlder bool
 }{
 	staleFree: true, openWithoutLease: true, staleStamp: true, stalePods: true, staleDelete: true,
-	strandedOnDelete: true, heldButOpen: true, canaryLowered: true, lostAfterEarlyRelease: true,
+	strandedOnDelete: true, heldButOpen: true, canaryLowered: true, lostToOlder: true,
 }

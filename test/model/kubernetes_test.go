@@ -142,6 +142,9 @@ func (w *world) report(s *set, next status) {
 	}
 	c := live.clone()
 	c.status = next
+	if c.strategy == node.RollingUpdate && next.current == next.update {
+		delete(w.switched, c.uid)
+	}
 	c.rv = w.nextRV()
 	w.sets[s.name] = c
 	w.log("StatefulSet controller: status of %s: %+v", s.name, next)

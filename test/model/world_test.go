@@ -141,10 +141,12 @@ type world struct {
 	syncs           map[string][]func()
 	windows         []*window
 
-	asked   map[string]string
-	past    map[string][]string
-	wrongs  map[string]map[string]bool
-	excuses map[types.UID]string
+	// switched holds RollingUpdate sets that were OnDelete when currentRevision was last moved.
+	switched map[types.UID]bool
+	asked    map[string]string
+	past     map[string][]string
+	wrongs   map[string]map[string]bool
+	excuses  map[types.UID]string
 
 	steps  int
 	counts map[string]int
@@ -166,7 +168,7 @@ func newWorld(t tb, percent int) *world {
 			cell: node.Cell{Enabled: true, Percent: percent, Pace: node.PaceImages, Gate: node.GateNative},
 		},
 		syncs: map[string][]func(){}, asked: map[string]string{}, past: map[string][]string{},
-		wrongs: map[string]map[string]bool{}, excuses: map[types.UID]string{}, counts: map[string]int{},
+		wrongs: map[string]map[string]bool{}, excuses: map[types.UID]string{}, switched: map[types.UID]bool{}, counts: map[string]int{},
 		historyLimit: 10,
 	}
 	w.webhookCell = w.cell
