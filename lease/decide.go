@@ -24,6 +24,10 @@ type Node struct {
 	node.View
 	// InFlight: pods of it are being replaced for a paced change (node.View.InFlight).
 	InFlight bool
+	// Outdated: it is an OnDelete node whose pods somebody has to replace (node.View.Outdated).
+	Outdated bool
+	// Unsure: what was read does not say whether it is in flight. It uses up room like one that is.
+	Unsure bool
 	// Paced is false for a node that has left pacing: it keeps a slot that it holds, gets none and
 	// does not count.
 	Paced bool
@@ -38,12 +42,14 @@ type Queue struct {
 	Holders []string
 	// Unslotted holds the nodes that roll without a slot, by name.
 	Unslotted []string
+	// Unsure is the number of nodes of which it is not known whether they roll.
+	Unsure int
 	// Waiting holds the nodes with drift and no slot, in the order of their turn.
 	Waiting []string
 }
 
 // Room is how many grants the budget allows now.
-func (q Queue) Room() int { return max(0, q.Slots-len(q.Holders)-len(q.Unslotted)) }
+func (q Queue) Room() int { return max(0, q.Slots-len(q.Holders)-len(q.Unslotted)-q.Unsure) }
 
 // Line reads who holds, who rolls without a slot, and who waits.
 func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
@@ -59,9 +65,11 @@ func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
 			delete(holding, itself)
 			queue.Holders = append(queue.Holders, n.Name)
 		case n.Deleting || !n.Paced:
-		case n.InFlight && !n.Gated():
+		case n.InFlight:
 			queue.Unslotted = append(queue.Unslotted, n.Name)
-		case n.Drift(cell.Pace) && !n.Paused():
+		case n.Unsure:
+			queue.Unsure++
+		case (n.Drift(cell.Pace) || n.Outdated) && !n.Paused():
 			queue.Waiting = append(queue.Waiting, n.Name)
 		}
 	}

@@ -116,9 +116,13 @@ func TestLine(t *testing.T) {
 			[]Node{settled("b", rolls), settled("a", rolls)}, nil,
 			Queue{Running: 2, Slots: 1, Unslotted: []string{"a", "b"}},
 		},
-		"a held node waits, whatever its pods run": {
-			[]Node{settled("a", drifts, func(n *Node) { n.InFlight = true })}, nil,
+		"an OnDelete node whose pods nobody replaces waits": {
+			[]Node{settled("a", func(n *Node) { n.Outdated = true })}, nil,
 			Queue{Running: 1, Slots: 1, Waiting: []string{"a"}},
+		},
+		"a node that may roll is not sure, and neither waits nor is adopted": {
+			[]Node{settled("a", func(n *Node) { n.Unsure = true })}, nil,
+			Queue{Running: 1, Slots: 1, Unsure: 1},
 		},
 		"paused by hand: no count, no queue":     {[]Node{settled("a", drifts, byHand)}, nil, Queue{Slots: 1}},
 		"replicas 0: no count, no queue":         {[]Node{settled("a", drifts, scaledDown)}, nil, Queue{Slots: 1}},

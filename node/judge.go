@@ -8,6 +8,16 @@ func (v View) Gated() bool {
 	return v.HasHeld || (v.Partition != nil && *v.Partition == HeldPartition)
 }
 
+// Closed reports that Kubernetes itself holds the pods: the partition on RollingUpdate; on OnDelete
+// nothing restarts by itself, so held alone says so. A node can carry held and roll all the same, where
+// its strategy or partition was changed while no webhook looked.
+func (v View) Closed() bool {
+	if v.Strategy == OnDelete {
+		return v.Gated()
+	}
+	return v.Partition != nil && *v.Partition == HeldPartition
+}
+
 // Runs reports a node that counts for the budget: it was seen running (cleared, not with
 // "ready":false), is not paused and not being deleted.
 func (v View) Runs() bool {

@@ -114,7 +114,9 @@ func TestInFlight(t *testing.T) {
 		"all at the template":                       {View{Replicas: 2, Template: images(a)}, pods(a, a), false},
 		"RollingUpdate, some older":                 {View{Replicas: 2, Strategy: RollingUpdate, Template: images(b)}, pods(a, b), true},
 		"RollingUpdate, all older":                  {View{Replicas: 2, Strategy: RollingUpdate, Template: images(b)}, pods(a, a), true},
-		"RollingUpdate, all older, held":            {View{Replicas: 2, Strategy: RollingUpdate, Template: images(b), HasHeld: true}, pods(a, a), false},
+		"RollingUpdate, all older, held":            {View{Replicas: 2, Strategy: RollingUpdate, Template: images(b), HasHeld: true, Partition: ptr.To(HeldPartition)}, pods(a, a), false},
+		"RollingUpdate, all older, held but open":   {View{Replicas: 2, Strategy: RollingUpdate, Template: images(b), HasHeld: true}, pods(a, a), true},
+		"OnDelete, one has begun, held":             {View{Replicas: 2, Strategy: OnDelete, Template: images(b), HasHeld: true, Cleared: clearedAt(a)}, pods(a, b), false},
 		"OnDelete, none has begun":                  {View{Replicas: 2, Strategy: OnDelete, Template: images(b), Cleared: clearedAt(a)}, pods(a, a), false},
 		"OnDelete, one has begun":                   {View{Replicas: 2, Strategy: OnDelete, Template: images(b), Cleared: clearedAt(a)}, pods(a, b), true},
 		"OnDelete, one is gone":                     {View{Replicas: 2, Strategy: OnDelete, Template: images(b), Cleared: clearedAt(a)}, pods(a), true},
@@ -130,6 +132,31 @@ func TestInFlight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, c.want, c.view.InFlight(c.pods, revisions, PaceImages))
+		})
+	}
+}
+
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	const a, b = "app:a", "app:b"
+	revisions := Revisions{"r-app:a": images(a), "r-app:b": images(b)}
+	old := Fleet{{Revision: "r-app:a"}}
+	cases := map[string]struct {
+		view View
+		pods Fleet
+		want bool
+	}{
+		"OnDelete, never ran":               {View{Replicas: 1, Strategy: OnDelete, Template: images(b)}, old, true},
+		"OnDelete, cleared says otherwise":  {View{Replicas: 1, Strategy: OnDelete, Template: images(b), Cleared: clearedAt(b)}, old, true},
+		"OnDelete, at the template":         {View{Replicas: 1, Strategy: OnDelete, Template: images(a)}, old, false},
+		"OnDelete, held":                    {View{Replicas: 1, Strategy: OnDelete, Template: images(b), HasHeld: true}, old, false},
+		"OnDelete, being deleted":           {View{Replicas: 1, Strategy: OnDelete, Template: images(b), Deleting: true}, old, false},
+		"RollingUpdate: Kubernetes does it": {View{Replicas: 1, Strategy: RollingUpdate, Template: images(b)}, old, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, c.view.Outdated(c.pods, revisions, PaceImages))
 		})
 	}
 }

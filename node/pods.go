@@ -67,23 +67,33 @@ func (f Fleet) From(partition int32) Fleet {
 	return out
 }
 
-// InFlight reports a node that is not gated and whose pods are being replaced for a paced change:
+// InFlight reports a node that nothing holds and whose pods are being replaced for a paced change:
 // some run other paced fields than its template. It is judged by the pods' own revisions, never by
 // status.currentRevision. On OnDelete nothing restarts by itself: a node none of whose pods has begun
 // is not in flight. Ordinals below the writer's own partition do not count.
 func (v View) InFlight(pods Fleet, revisions Revisions, pace Pace) bool {
-	if v.Gated() || v.Deleting || v.Replicas == 0 {
+	if v.Closed() || v.Deleting || v.Replicas == 0 {
 		return false
 	}
-	old := 0
-	pods = pods.From(v.OwnPartition())
-	for _, pod := range pods {
-		if paced, known := revisions.Of(pod.Revision, v.Cleared); known && !paced.Equal(v.Template, pace) {
-			old++
-		}
-	}
+	old := v.outdated(pods, revisions, pace)
 	if v.Strategy == OnDelete && old == int(v.Replicas) {
 		return false
 	}
 	return old > 0 || v.Drift(pace)
+}
+
+// Outdated reports an OnDelete node that nothing holds and some of whose pods run other paced fields
+// than its template: somebody has to replace them, whatever cleared says of it, or although nothing does.
+func (v View) Outdated(pods Fleet, revisions Revisions, pace Pace) bool {
+	return v.Strategy == OnDelete && !v.Gated() && !v.Deleting && v.outdated(pods, revisions, pace) > 0
+}
+
+func (v View) outdated(pods Fleet, revisions Revisions, pace Pace) int {
+	old := 0
+	for _, pod := range pods.From(v.OwnPartition()) {
+		if paced, known := revisions.Of(pod.Revision, v.Cleared); known && !paced.Equal(v.Template, pace) {
+			old++
+		}
+	}
+	return old
 }

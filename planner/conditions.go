@@ -52,7 +52,7 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 
 // waits reports drift, no slot, and a place in the queue.
 func (f Facts) waits() bool {
-	return f.Paced && f.Slot == nil && !f.Paused() && !f.Deleting && f.Drift(f.Cell.Pace) && !f.inFlight()
+	return f.Paced && f.Slot == nil && !f.Paused() && !f.Deleting && (f.Drift(f.Cell.Pace) || f.outdated()) && !f.inFlight()
 }
 
 func waiting(f Facts, queue lease.Queue) string {

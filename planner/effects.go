@@ -35,6 +35,12 @@ func (r *NodeReconciler) perform(ctx context.Context, set *appsv1.StatefulSet, f
 	if err != nil {
 		return err
 	}
+	_, opens := step.Effect.(Open)
+	if step.Plan == nil && opens {
+		// Who gives a slot back reads Lease and StatefulSet first. So what opens the gate changes the Lease
+		// before: one of the two then sees the other.
+		step.Plan = step.Running
+	}
 	if step.Plan != nil {
 		if slot, err = r.Store.SetPlan(ctx, slot, step.Plan.String()); err != nil {
 			return err
@@ -54,8 +60,7 @@ func (r *NodeReconciler) perform(ctx context.Context, set *appsv1.StatefulSet, f
 	case Forget:
 		return r.forget(ctx, set)
 	case Free:
-		_, err := r.Store.Free(ctx, slot)
-		return err
+		return r.free(ctx, set, slot)
 	}
 	return fmt.Errorf("effect %T is none of a holder", step.Effect)
 }
@@ -65,6 +70,9 @@ func (r *NodeReconciler) performAtRest(ctx context.Context, set *appsv1.Stateful
 	case nil:
 		return nil
 	case Stamp:
+		if err := r.seesLive(ctx, set, f, effect.Cleared, true); err != nil {
+			return err
+		}
 		return r.annotate(ctx, set, map[string]*string{node.AnnotationCleared: text(effect.Cleared.String())})
 	case Touch:
 		return r.touch(ctx, set)
@@ -97,19 +105,37 @@ func (r *NodeReconciler) held(ctx context.Context, f Facts) (lease.Slot, error) 
 // were read at, removes slot and writes cleared; only then the Lease is freed. The other way round a
 // write held inside admission could land after the release and roll without a slot.
 func (r *NodeReconciler) release(ctx context.Context, set *appsv1.StatefulSet, f Facts, slot lease.Slot, cleared node.Cleared) error {
+	if err := r.seesLive(ctx, set, f, cleared, !f.ReleaseWhenUpdated); err != nil {
+		return err
+	}
+	err := r.annotate(ctx, set, map[string]*string{node.AnnotationSlot: nil, node.AnnotationCleared: text(cleared.String())})
+	if err != nil {
+		return err
+	}
+	_, err = r.Store.Free(ctx, slot)
+	return err
+}
+
+// seesLive makes sure that the pods themselves, not a cache of them, are what cleared is going to say.
+func (r *NodeReconciler) seesLive(ctx context.Context, set *appsv1.StatefulSet, f Facts, cleared node.Cleared, ready bool) error {
 	live, err := r.Fleet.LivePods(ctx, set)
 	if err != nil {
 		return err
 	}
 	f.Pods = live
-	if seen, ok := f.seen(!f.ReleaseWhenUpdated); !ok || seen.Revision != cleared.Revision {
+	if seen, ok := f.seen(ready); !ok || seen.Revision != cleared.Revision {
 		return fmt.Errorf("%w: its pods are not what the cache says", errStale)
 	}
-	err = r.annotate(ctx, set, map[string]*string{node.AnnotationSlot: nil, node.AnnotationCleared: text(cleared.String())})
-	if err != nil {
+	return nil
+}
+
+// free gives back the slot of a node that has nothing to roll. A conditional write of the StatefulSet
+// comes first: whoever was about to open its gate by what it was before then fails.
+func (r *NodeReconciler) free(ctx context.Context, set *appsv1.StatefulSet, slot lease.Slot) error {
+	if err := r.touch(ctx, set); err != nil {
 		return err
 	}
-	_, err = r.Store.Free(ctx, slot)
+	_, err := r.Store.Free(ctx, slot)
 	return err
 }
 
@@ -161,6 +187,9 @@ func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet,
 	if remembered.deleted == pod.UID {
 		return nil
 	}
+	if err := r.unchanged(ctx, set); err != nil {
+		return err
+	}
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: pod.Name}}
 	err := r.Writer.Delete(ctx, target, client.Preconditions{UID: &pod.UID})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -170,5 +199,20 @@ func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet,
 		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 	}
 	remembered.deleted = pod.UID
+	return nil
+}
+
+// unchanged makes sure that the StatefulSet still asks for what the step was decided on.
+func (r *NodeReconciler) unchanged(ctx context.Context, set *appsv1.StatefulSet) error {
+	var live appsv1.StatefulSet
+	if err := r.Fleet.Live.Get(ctx, client.ObjectKeyFromObject(set), &live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("%w: %w", errStale, err)
+		}
+		return fmt.Errorf("reading StatefulSet: %w", err)
+	}
+	if live.UID != set.UID || live.Generation != set.Generation || live.Status.UpdateRevision != set.Status.UpdateRevision {
+		return fmt.Errorf("%w: StatefulSet %s asks for something else now", errStale, set.Name)
+	}
 	return nil
 }

@@ -136,7 +136,7 @@ func effectsOfAHolder(f Facts) map[string]struct {
 		"delete pod": {DeletePod{f.Pods[0]}, []string{"delete Pod"}},
 		"release":    {Release{cleared("v2")}, []string{"patch StatefulSet", "update Lease"}},
 		"forget":     {Forget{}, []string{"patch StatefulSet"}},
-		"free":       {Free{}, []string{"update Lease"}},
+		"free":       {Free{}, []string{"patch StatefulSet", "update Lease"}},
 		"plan alone": {nil, nil},
 	}
 }

@@ -79,7 +79,10 @@ func (f Fleet) Nodes(ctx context.Context, from client.Reader, namespace string, 
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, lease.Node{View: facts.View, Paced: facts.Paced, InFlight: facts.inFlight()})
+		nodes = append(nodes, lease.Node{
+			View: facts.View, Paced: facts.Paced,
+			InFlight: facts.inFlight(), Outdated: facts.outdated(), Unsure: facts.unsure(),
+		})
 	}
 	return nodes, nil
 }

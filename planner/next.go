@@ -30,6 +30,27 @@ func (f Facts) wanted() int { return max(0, int(f.Replicas)-int(f.OwnPartition()
 
 func (f Facts) inFlight() bool { return f.InFlight(f.Pods, f.Revisions, f.Cell.Pace) }
 
+func (f Facts) outdated() bool { return f.Outdated(f.Pods, f.Revisions, f.Cell.Pace) }
+
+// nothingToRoll reports a node that is as its template asks for, or was never opened.
+func (f Facts) nothingToRoll() bool {
+	return !f.HasSlot && !f.Drift(f.Cell.Pace) && !f.inFlight() && !f.outdated()
+}
+
+// unsure reports a node without cleared of which pods and status do not say the same: it may roll. What
+// runs is judged by cleared; without it by pods, and those come from a cache.
+func (f Facts) unsure() bool {
+	if f.Closed() || f.Cleared != nil || f.Replicas == 0 {
+		return false
+	}
+	for _, pod := range f.Pods {
+		if _, known := f.Revisions.Of(pod.Revision, nil); !known && pod.Revision != f.Status.UpdateRevision {
+			return true
+		}
+	}
+	return !f.Status.Observed || int(f.Status.Replicas) != len(f.Pods)
+}
+
 // Effect is one write that a step asks for. The reconciler carries it out, after a live read has
 // shown that the slot is still held where it depends on one.
 type Effect interface{ effect() }
@@ -94,7 +115,7 @@ func (f Facts) roll() Step {
 	if !f.Paced {
 		return Step{Waiting: "rolling on, outside pacing"}
 	}
-	if !f.HasSlot && !f.Drift(f.Cell.Pace) && !f.inFlight() {
+	if f.nothingToRoll() {
 		return Step{Effect: Free{}} // released already, or what it was for was withdrawn
 	}
 	plan, err := ParsePlan(f.Slot.Plan)
