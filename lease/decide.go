@@ -267,10 +267,7 @@ func Names(names []string) string {
 
 // Behind says behind whom the named node waits, for people: its place, the holders, those before it.
 func (q Queue) Behind(name string) string {
-	place := slices.Index(q.Waiting, name)
-	if place < 0 {
-		place = len(q.Waiting)
-	}
+	place, _ := slices.BinarySearch(q.Waiting, name) // where its name belongs, also if it is not in line yet
 	busy := slices.Concat(q.Holders, q.Unslotted)
 	if len(busy) == 0 {
 		return fmt.Sprintf("place %d, all %d slots free", place+1, q.Slots)

@@ -25,8 +25,11 @@ import (
 // retrySoon is how long a look waits whose facts were stale: the watch brings the new ones sooner.
 const retrySoon = 100 * time.Millisecond
 
-// refreshEvery is how often a message may change while its reason stays.
-const refreshEvery = time.Minute
+// How often a message may change while its reason stays: of a node that waits, and of one that rolls.
+const (
+	refreshWaiting = time.Minute
+	refreshRolling = 5 * time.Second
+)
 
 // Options makes the reconcilers.
 type Options struct {
@@ -60,6 +63,8 @@ type NodeReconciler struct {
 type memory struct {
 	progress string
 	wrote    time.Time
+	// said is the reason that an Event was recorded of last: the cache may still show the one before.
+	said string
 	// deleted is the pod that was deleted last: the cache may still show it as it was.
 	deleted types.UID
 }
@@ -203,24 +208,29 @@ func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Fac
 	sameReason := node.ReasonOf(conditions, node.ConditionUpdate) == previous &&
 		node.ReasonOf(conditions, node.ConditionStalled) == node.ReasonOf(set.Status.Conditions, node.ConditionStalled)
 	next := len(queue.Waiting) > 0 && queue.Waiting[0] == f.Name
-	if sameReason && !next && f.Now.Sub(remembered.wrote) < refreshEvery {
+	refresh := refreshWaiting
+	if f.Slot != nil {
+		refresh = refreshRolling
+	}
+	if sameReason && !next && f.Now.Sub(remembered.wrote) < refresh {
 		return nil
 	}
 	if err := r.writeConditions(ctx, set, conditions); err != nil {
 		return err
 	}
 	remembered.wrote = f.Now
-	r.announceConditions(set, want, previous)
+	r.announceConditions(set, want, previous, remembered)
 	return nil
 }
 
 // nextLook is when to look again although nothing was seen to change.
 func (r *NodeReconciler) nextLook(f Facts) time.Duration {
-	if f.Slot == nil || f.Slot.Deadline == 0 {
+	if f.Slot == nil {
 		return r.Resync
 	}
-	if left := f.Slot.Renewed.Add(f.Slot.Deadline).Sub(f.Now); left > 0 {
-		return min(left+time.Second, r.Resync)
+	next := min(r.Resync, refreshRolling)
+	if left := f.Slot.Renewed.Add(f.Slot.Deadline).Sub(f.Now); left > 0 && f.Slot.Deadline > 0 {
+		next = min(left+time.Second, next)
 	}
-	return r.Resync
+	return next
 }

@@ -79,8 +79,14 @@ func (r *NodeReconciler) announce(set *appsv1.StatefulSet, f Facts, step Step) {
 }
 
 // announceConditions records the Events of conditions that changed, once a change.
-func (r *NodeReconciler) announceConditions(set *appsv1.StatefulSet, want []node.Condition, previous string) {
+func (r *NodeReconciler) announceConditions(set *appsv1.StatefulSet, want []node.Condition, previous string, remembered *memory) {
 	for _, c := range want {
+		if c.Type == node.ConditionUpdate {
+			if c.Reason == remembered.said {
+				continue
+			}
+			remembered.said = c.Reason
+		}
 		switch {
 		case c.Type == node.ConditionUpdate && c.Reason == previous:
 		case c.Type == node.ConditionUpdate && c.Reason == node.ReasonUpdateDeferred:
