@@ -126,7 +126,7 @@ func (p Plan) String() string {
 	return string(text)
 }
 
-// ErrUnknownPlan: another version of Paceline wrote the plan, or it names a task that this one does
+// ErrUnknownPlan says that another version of Paceline wrote the plan, or it names a task that this one does
 // not know. It ends nothing and runs nothing.
 var ErrUnknownPlan = errors.New("this Paceline does not know the plan")
 

@@ -67,7 +67,7 @@ func TestParsePlan(t *testing.T) {
 		"no version":                {`{}`, true},
 		"another type":              {strings.Replace(good, `"update"`, `"reset"`, 1), true},
 		"a task that nobody knows":  {strings.Replace(good, `"replace-pod"`, `"format-disk"`, 1), true},
-		"no tasks":                  {good[:strings.Index(good, `"tasks"`)] + `"tasks":[]}`, false},
+		"no tasks":                  {strings.Replace(good, good[max(0, strings.Index(good, `"tasks"`)):], `"tasks":[]}`, 1), false},
 		"truncated":                 {good[:len(good)/2], false},
 		"empty":                     {"", false},
 		"no object":                 {`[]`, false},

@@ -8,25 +8,25 @@ import (
 type Reason string
 
 const (
-	// ReasonPass: nothing here is Paceline's business.
+	// ReasonPass says: nothing here is Paceline's business.
 	ReasonPass Reason = "pass"
-	// ReasonCreated: a new StatefulSet; what a copy carried of ours was taken off.
+	// ReasonCreated says: a new StatefulSet; what a copy carried of ours was taken off.
 	ReasonCreated Reason = "created"
-	// ReasonHeld: the node waits for a slot.
+	// ReasonHeld says: the node waits for a slot.
 	ReasonHeld Reason = "held"
-	// ReasonLifted: the node runs what it is asked for again; its hold ends.
+	// ReasonLifted says: the node runs what it is asked for again; its hold ends.
 	ReasonLifted Reason = "lifted"
-	// ReasonOpened: the node holds a slot; its gate is open.
+	// ReasonOpened says: the node holds a slot; its gate is open.
 	ReasonOpened Reason = "opened"
-	// ReasonInFlight: the node is not settled; the change joins what is under way.
+	// ReasonInFlight says: the node is not settled; the change joins what is under way.
 	ReasonInFlight Reason = "in-flight"
-	// ReasonPaused: replicas are or were 0; nothing is held.
+	// ReasonPaused says: replicas are or were 0; nothing is held.
 	ReasonPaused Reason = "paused"
-	// ReasonLeft: the node is not paced (any more); what is ours goes with the hold.
+	// ReasonLeft says: the node is not paced (any more); what is ours goes with the hold.
 	ReasonLeft Reason = "left"
-	// ReasonRefused: the slot Lease of a node that carries a slot could not be read.
+	// ReasonRefused says: the slot Lease of a node that carries a slot could not be read.
 	ReasonRefused Reason = "refused"
-	// ReasonInvalid: the request is none that this webhook can judge.
+	// ReasonInvalid says: the request is none that this webhook can judge.
 	ReasonInvalid Reason = "invalid"
 )
 
@@ -53,13 +53,13 @@ type Facts struct {
 type Proof int
 
 const (
-	// ProofNone: there is no slot annotation.
+	// ProofNone says: there is no slot annotation.
 	ProofNone Proof = iota
-	// ProofTrue: the Lease names this node, its UID and this transition.
+	// ProofTrue says: the Lease names this node, its UID and this transition.
 	ProofTrue
-	// ProofFalse: it does not; the annotation is stale or forged.
+	// ProofFalse says: it does not; the annotation is stale or forged.
 	ProofFalse
-	// ProofUnknown: the Lease could not be read.
+	// ProofUnknown says: the Lease could not be read.
 	ProofUnknown
 )
 

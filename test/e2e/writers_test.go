@@ -80,7 +80,7 @@ func TestAWriterReappliesDuringTheWholeRoll(t *testing.T) {
 		require.LessOrEqual(t, set.Generation, int64(3), "%s: created, bumped and held in one write, opened", name)
 		for _, entry := range set.ManagedFields {
 			if entry.Manager == "paceline" && entry.FieldsV1 != nil {
-				require.NotContains(t, string(entry.FieldsV1.Raw), "f:spec", "%s: no manager of ours owns anything under spec", name)
+				require.NotContains(t, entry.FieldsV1.GetRawString(), "f:spec", "%s: no manager of ours owns anything under spec", name)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -340,8 +341,11 @@ func (c *Cell) WaitGone(t testing.TB, node string) {
 	t.Helper()
 	c.WaitFor(t, node+" to be gone", func(ctx context.Context) error {
 		_, err := c.Client.AppsV1().StatefulSets(c.Name).Get(ctx, node, metav1.GetOptions{})
+		if err == nil {
+			return errors.New("it is there")
+		}
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there (%v)", err)
+			return err
 		}
 		list, err := c.Client.CoreV1().Pods(c.Name).List(ctx, metav1.ListOptions{LabelSelector: "app=" + node})
 		if err == nil && len(list.Items) > 0 {
