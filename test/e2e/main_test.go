@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Run(m, harness.Options{
 		Paceline: true, Race: true,
 		// One replica, killed again and again: it need not wait for its predecessor's leadership to run out.
-		Configure: func(c product.Config) { c.Set("leaderElection", "enabled", false) },
+		// A stuck node is stuck within a scenario's patience.
+		Configure: func(c product.Config) {
+			c.Set("leaderElection", "enabled", false).Set("rollout", "progressDeadline", "20s")
+		},
 	}, func(r *harness.Rig) { rig = r }))
 }

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paceline/paceline/test/checker"
+	"github.com/paceline/paceline/test/e2e/harness"
+)
+
+// A namespace editor may write Leases and StatefulSets by default. The chart's policies keep the slots,
+// and our annotations on the path that no webhook sees, from that editor; the webhook keeps the rest.
+func TestANamespaceEditorCannotFakeASlot(t *testing.T) {
+	t.Parallel()
+	cell := rig.NewCell(t, harness.CellOptions{Budget: "50", Nodes: 2, Annotations: map[string]string{harness.AnnotationFreeze: "true"}})
+	cell.WaitSlots(t, 1)
+	as := func(args ...string) (string, error) {
+		output, err := rig.Kubectl(t.Context(), "", append([]string{"--as=alice", "-n", cell.Name}, args...)...)
+		return output.Stderr, err
+	}
+	_, err := rig.Kubectl(t.Context(), "", "create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice", "-n", cell.Name)
+	require.NoError(t, err)
+	_, err = rig.Kubectl(t.Context(), "", "create", "role", "leases", "--verb=*", "--resource=leases.coordination.k8s.io,statefulsets.apps/status", "-n", cell.Name)
+	require.NoError(t, err)
+	_, err = rig.Kubectl(t.Context(), "", "create", "rolebinding", "leases", "--role=leases", "--user=alice", "-n", cell.Name)
+	require.NoError(t, err)
+
+	stderr, err := as("patch", "lease", "paceline-slot-0", "--type=merge", "-p", `{"spec":{"holderIdentity":"rpc-00"}}`)
+	require.Error(t, err)
+	require.Contains(t, stderr, "paceline-slot-0")
+	_, err = as("delete", "lease", "paceline-slot-0")
+	require.Error(t, err)
+
+	_, err = as("set", "image", "statefulset/rpc-00", "app=app:v2")
+	require.NoError(t, err)
+	cell.WaitHeld(t, "rpc-00")
+	forged := `{"metadata":{"annotations":{"paceline.io/slot":"paceline-slot-0/1","paceline.io/held":null,"paceline.io/cleared":null}}}`
+	_, err = as("patch", "statefulset", "rpc-00", "--type=merge", "-p", forged)
+	require.NoError(t, err, "what is ours is carried over, the rest of the request passes")
+	set := cell.Node(t, "rpc-00")
+	require.Empty(t, set.Annotations[harness.AnnotationSlot])
+	require.NotEmpty(t, set.Annotations[harness.AnnotationHeld])
+	require.NotEmpty(t, set.Annotations[harness.AnnotationCleared])
+	_, err = as("patch", "statefulset", "rpc-00", "--subresource=status", "--type=merge", "-p", forged)
+	require.Error(t, err)
+	_, err = as("patch", "statefulset", "rpc-00", "--type=merge", "-p", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+	require.NoError(t, err)
+	require.Equal(t, harness.HeldPartition, *cell.Node(t, "rpc-00").Spec.UpdateStrategy.RollingUpdate.Partition, "the partition opens no hold")
+	cell.Finish(t, checker.Expect{Quiet: true})
+}
