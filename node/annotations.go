@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // formatVersion is the version that every JSON annotation of Paceline carries as "v".
@@ -92,6 +93,20 @@ func parseVersioned(name, value string, into any, version func() int) error {
 	}
 	return nil
 }
+
+// TouchAt is the annotation touch of a moment: nanoseconds since 1970 to the base of 36.
+func TouchAt(now time.Time) string { return strconv.FormatInt(now.UnixNano(), touchBase) }
+
+// ParseTouch reads the annotation touch. Anyone may write anything there: what is no moment is none.
+func ParseTouch(value string) time.Time {
+	nanoseconds, err := strconv.ParseInt(value, touchBase, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}
+
+const touchBase = 36
 
 // SlotRef is the annotation slot: the Lease that opened the gate, and its fencing token.
 type SlotRef struct {

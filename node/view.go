@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,8 @@ type View struct {
 	PausedByHand bool
 	// ReleaseWhenUpdated reports the annotation release-slot Updated.
 	ReleaseWhenUpdated bool
+	// Touched is when Paceline last made admission look at the node; zero: never, or not readable.
+	Touched time.Time
 	// Held and Cleared are Paceline's annotations; nil: not there or not readable.
 	Held    *Held
 	Cleared *Cleared
@@ -109,6 +112,7 @@ func (v *View) readOwned(annotations map[string]string) {
 		v.Cleared, err = ParseCleared(value)
 		v.problem(err)
 	}
+	v.Touched = ParseTouch(annotations[AnnotationTouch])
 	if value, ok := annotations[AnnotationSlot]; ok {
 		v.HasSlot = true
 		v.Slot, err = ParseSlotRef(value)

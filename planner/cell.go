@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +23,10 @@ import (
 )
 
 // CellReconciler grants the slots of each cell.
-type CellReconciler struct{ Options }
+type CellReconciler struct {
+	Options
+	complaints sync.Map // namespace to the text of the last complaint, which is not repeated
+}
 
 // RegisterCell adds the cell reconciler to the manager.
 func RegisterCell(mgr ctrl.Manager, options Options) error {
@@ -53,6 +59,11 @@ type pass struct {
 // decided anew: stale input may delay a roll, it never adds one.
 func (r *CellReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	seen, err := r.look(ctx, r.Fleet.Cache, request.Name)
+	if apierrors.IsNotFound(err) {
+		r.Board.Remove(request.Name)
+		r.complaints.Delete(request.Name)
+		return reconcile.Result{}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -63,7 +74,7 @@ func (r *CellReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if err := r.complain(ctx, seen); err != nil {
 		return reconcile.Result{}, err
 	}
-	if seen.idle() {
+	if seen.idle(r.Clock.Now()) {
 		if seen.empty() {
 			return reconcile.Result{}, nil
 		}
@@ -100,9 +111,9 @@ func (r *CellReconciler) look(ctx context.Context, from client.Reader, namespace
 
 func (p pass) moves() lease.Moves { return lease.Decide(p.cell, p.nodes, p.slots) }
 
-func (p pass) idle() bool {
+func (p pass) idle(now time.Time) bool {
 	m := p.moves()
-	return len(m.Adopt)+len(m.Free)+len(m.Grant)+len(m.Create)+len(m.Delete) == 0 && len(p.leaving()) == 0
+	return len(m.Adopt)+len(m.Free)+len(m.Grant)+len(m.Create)+len(m.Delete) == 0 && len(p.leaving(now)) == 0
 }
 
 // empty reports a namespace that has nothing to do with Paceline.
@@ -110,12 +121,14 @@ func (p pass) empty() bool { return !p.cell.Enabled && len(p.slots) == 0 }
 
 // leaving lists nodes that are still held although they are not paced (any more), as many as may
 // be let go now: at most as many at once as there were slots, counting those still on their way.
-func (p pass) leaving() []lease.Node {
+func (p pass) leaving(now time.Time) []lease.Node {
 	var held []lease.Node
 	room := max(1, len(p.slots))
 	for _, n := range p.nodes {
 		switch {
 		case n.Paced || n.Deleting:
+		case n.Gated() && mayTouch(n.View, now) > 0:
+			room-- // it was let go a moment ago, and its webhook has not answered
 		case n.Gated():
 			held = append(held, n)
 		case n.Strategy == node.RollingUpdate && (!n.Status.Observed || n.Status.Updated < n.Replicas-n.OwnPartition() || n.Status.Ready < n.Replicas):
@@ -178,12 +191,12 @@ func (r *CellReconciler) give(ctx context.Context, p pass, pairing lease.Pairing
 }
 
 func (r *CellReconciler) letGo(ctx context.Context, p pass) error {
-	for _, n := range p.leaving() {
+	for _, n := range p.leaving(r.Clock.Now()) {
 		var set appsv1.StatefulSet
 		if err := r.Fleet.Live.Get(ctx, types.NamespacedName{Namespace: p.namespace, Name: n.Name}, &set); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if err := Touched(ctx, r.Writer, &set, r.Clock.Now().UnixNano()); err != nil {
+		if err := touch(ctx, r.Writer, &set, r.Clock.Now()); err != nil {
 			return err
 		}
 		r.Events.Eventf(&set, nil, corev1.EventTypeNormal, node.EventLifted, "Lift", "it is not paced any more; what it waited with is delivered")
@@ -194,7 +207,11 @@ func (r *CellReconciler) letGo(ctx context.Context, p pass) error {
 // complain says in an Event which annotation of the namespace could not be read; what was in force
 // stays in force.
 func (r *CellReconciler) complain(ctx context.Context, p pass) error {
-	if len(p.problems) == 0 || !p.cell.Enabled {
+	complaint := ""
+	if p.cell.Enabled && len(p.problems) > 0 {
+		complaint = errors.Join(p.problems...).Error()
+	}
+	if last, _ := r.complaints.Swap(p.namespace, complaint); complaint == "" || last == complaint {
 		return nil
 	}
 	var ns corev1.Namespace
@@ -202,7 +219,7 @@ func (r *CellReconciler) complain(ctx context.Context, p pass) error {
 		return client.IgnoreNotFound(err)
 	}
 	r.Events.Eventf(&ns, nil, corev1.EventTypeWarning, node.EventInvalidCell, "Read",
-		"%v; the configuration file's value stays in force", errors.Join(p.problems...))
+		"%s; the configuration file's value stays in force", complaint)
 	return nil
 }
 

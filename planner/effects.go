@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -142,18 +142,18 @@ func (r *NodeReconciler) free(ctx context.Context, set *appsv1.StatefulSet, slot
 func (r *NodeReconciler) forget(ctx context.Context, set *appsv1.StatefulSet) error {
 	changes := map[string]*string{node.AnnotationSlot: nil, node.AnnotationCleared: nil}
 	if set.Annotations[node.AnnotationHeld] != "" {
-		changes[node.AnnotationTouch] = text(strconv.FormatInt(r.Clock.Now().UnixNano(), 36))
+		changes[node.AnnotationTouch] = text(node.TouchAt(r.Clock.Now()))
 	}
 	return r.annotate(ctx, set, changes)
 }
 
 func (r *NodeReconciler) touch(ctx context.Context, set *appsv1.StatefulSet) error {
-	return Touched(ctx, r.Writer, set, r.Clock.Now().UnixNano())
+	return touch(ctx, r.Writer, set, r.Clock.Now())
 }
 
-// Touched writes the annotation touch, so that admission looks at the StatefulSet again.
-func Touched(ctx context.Context, writer client.Writer, set *appsv1.StatefulSet, stamp int64) error {
-	return annotate(ctx, writer, set, map[string]*string{node.AnnotationTouch: text(strconv.FormatInt(stamp, 36))})
+// touch writes the annotation touch, so that admission looks at the StatefulSet again.
+func touch(ctx context.Context, writer client.Writer, set *appsv1.StatefulSet, now time.Time) error {
+	return annotate(ctx, writer, set, map[string]*string{node.AnnotationTouch: text(node.TouchAt(now))})
 }
 
 func (r *NodeReconciler) annotate(ctx context.Context, set *appsv1.StatefulSet, changes map[string]*string) error {
@@ -183,7 +183,7 @@ func text(s string) *string { return &s }
 
 // deletePod deletes this very pod. While the cache still shows it as it was, it is not asked for again.
 func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet, pod node.Pod) error {
-	remembered, _ := r.memoryOf(set.UID)
+	remembered, _ := r.memoryOf(client.ObjectKeyFromObject(set))
 	if remembered.deleted == pod.UID {
 		return nil
 	}

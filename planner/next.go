@@ -93,18 +93,40 @@ type Step struct {
 	Waiting string
 	// Err is why the plan cannot run.
 	Err error
+	// Again is when to look again although nothing happens; 0: at the next resync.
+	Again time.Duration
+}
+
+// touchEvery keeps Paceline from touching a node again and again where no webhook answers.
+const touchEvery = 5 * time.Second
+
+// mayTouch reports how long a node is to be left alone since the last touch; 0: it may be touched.
+func mayTouch(v node.View, now time.Time) time.Duration {
+	since := now.Sub(v.Touched)
+	if since < 0 || since >= touchEvery {
+		return 0
+	}
+	return touchEvery - since
 }
 
 // Next decides the next step of a node. It is pure; asked again with the same facts it says the same,
 // so a kill at any point loses nothing.
 func Next(f Facts) Step {
-	switch {
-	case f.Deleting:
+	if f.Deleting {
 		return Step{}
-	case f.Slot != nil:
-		return f.roll()
 	}
-	return Step{Effect: f.rest()}
+	step := Step{}
+	if f.Slot != nil {
+		step = f.roll()
+	} else {
+		step.Effect = f.rest()
+	}
+	if _, touches := step.Effect.(Touch); touches {
+		if step.Again = mayTouch(f.View, f.Now); step.Again > 0 {
+			step.Effect = nil
+		}
+	}
+	return step
 }
 
 // roll is the step of a node that holds a slot.
@@ -191,8 +213,11 @@ func (f Facts) rest() Effect {
 		}
 		return nil // held nodes that left pacing are lifted by the cell reconciler, a few at a time
 	case f.Replicas == 0:
-		if ours || f.Gated() {
-			return Forget{} // admission sees replicas 0 and ends the hold
+		if ours {
+			return Forget{}
+		}
+		if f.Gated() {
+			return Touch{} // admission sees replicas 0 and ends the hold
 		}
 		return nil
 	case f.HasSlot:

@@ -206,37 +206,37 @@ func TestRest(t *testing.T) {
 		want  Effect
 	}{
 		"nothing to do": {resting(), nil},
-		"seen running for the first time: stamped":           {resting(neverCleared), Stamp{v1}},
-		"OnDelete, seen for the first time: stamped":         {manual.but(neverCleared, current("other")), Stamp{v1}},
-		"the revision's name changed: stamped anew":          {resting(clearedAt(stale)), Stamp{v1}},
-		"released before it was ready: stamped when it is":   {resting(clearedAt(node.Cleared{Revision: "r-v1", Running: paced("v1"), Canary: paced("v1")})), Stamp{v1}},
-		"not ready: not stamped":                             {resting(neverCleared, runsPods(pod{"v1", notReady})), nil},
-		"a pod goes: not stamped":                            {resting(neverCleared, runsPods(pod{"v1", going})), nil},
-		"not all pods: not stamped":                          {resting(neverCleared, replicas(3)), nil},
-		"status not observed: not stamped":                   {resting(neverCleared, unobserved), nil},
-		"a revision that is gone: not stamped":               {resting(neverCleared, forgetsRevs), nil},
-		"RollingUpdate, currentRevision elsewhere: not yet":  {resting(neverCleared, current("r-v2")), nil},
-		"two revisions in it: not stamped":                   {resting(neverCleared, replicas(3), runsPods(pod{"v1", ""}, pod{"v1", ""}, pod{"v2", ""})), nil},
-		"three replicas at one revision: stamped":            {resting(neverCleared, replicas(3), runsPods(ofThree...)), Stamp{v1}},
-		"own partition: both sides are stamped":              {resting(neverCleared, replicas(3), ownPartition(1), runsPods(pod{"v2", ""}, pod{"v1", ""}, pod{"v1", ""})), Stamp{canary}},
-		"in mid-roll without a slot: cleared stays":          {resting(asks("v2"), replicas(2), runsPods(pod{"v1", ""}, pod{"v2", ""}), current("r-v1")), nil},
-		"held: cleared stays as it is":                       {held, nil},
-		"held, never seen running: stamped with what runs":   {held.but(neverCleared), Stamp{v1}},
-		"held although it runs what is asked for: touched":   {held.but(func(f *Facts) { f.Template = paced("v1") }), Touch{}},
-		"gated by the partition alone, no drift: touched":    {resting(ownPartition(node.HeldPartition)), Touch{}},
-		"held, paused by hand: waits":                        {held.but(pausedByHand), nil},
-		"OnDelete drift that no webhook saw: touched":        {manual.but(asks("v2")), Touch{}},
-		"OnDelete drift, held: waits":                        {manual.but(asks("v2"), gated), nil},
-		"OnDelete drift, a pod not ready: waits":             {manual.but(asks("v2"), runsPods(pod{"v1", notReady})), nil},
-		"RollingUpdate in mid-roll: adopted, not touched":    {resting(asks("v2")), nil},
-		"a slot annotation without a slot: touched":          {resting(hasStaleSlot), Touch{}},
-		"replicas 0: forgotten":                              {resting(replicas(0), runsPods()), Forget{}},
-		"replicas 0 and held: forgotten, the hold looked at": {held.but(replicas(0), runsPods(), neverCleared), Forget{}},
-		"replicas 0, nothing of ours: nothing":               {resting(replicas(0), runsPods(), neverCleared), nil},
-		"left pacing: forgotten":                             {resting(leftPacing), Forget{}},
-		"left pacing, held: the cell lets it go":             {held.but(leftPacing), nil},
-		"never paced: nothing":                               {resting(leftPacing, neverCleared), nil},
-		"being deleted: nothing":                             {resting(neverCleared, beingDeleted), nil},
+		"seen running for the first time: stamped":          {resting(neverCleared), Stamp{v1}},
+		"OnDelete, seen for the first time: stamped":        {manual.but(neverCleared, current("other")), Stamp{v1}},
+		"the revision's name changed: stamped anew":         {resting(clearedAt(stale)), Stamp{v1}},
+		"released before it was ready: stamped when it is":  {resting(clearedAt(node.Cleared{Revision: "r-v1", Running: paced("v1"), Canary: paced("v1")})), Stamp{v1}},
+		"not ready: not stamped":                            {resting(neverCleared, runsPods(pod{"v1", notReady})), nil},
+		"a pod goes: not stamped":                           {resting(neverCleared, runsPods(pod{"v1", going})), nil},
+		"not all pods: not stamped":                         {resting(neverCleared, replicas(3)), nil},
+		"status not observed: not stamped":                  {resting(neverCleared, unobserved), nil},
+		"a revision that is gone: not stamped":              {resting(neverCleared, forgetsRevs), nil},
+		"RollingUpdate, currentRevision elsewhere: not yet": {resting(neverCleared, current("r-v2")), nil},
+		"two revisions in it: not stamped":                  {resting(neverCleared, replicas(3), runsPods(pod{"v1", ""}, pod{"v1", ""}, pod{"v2", ""})), nil},
+		"three replicas at one revision: stamped":           {resting(neverCleared, replicas(3), runsPods(ofThree...)), Stamp{v1}},
+		"own partition: both sides are stamped":             {resting(neverCleared, replicas(3), ownPartition(1), runsPods(pod{"v2", ""}, pod{"v1", ""}, pod{"v1", ""})), Stamp{canary}},
+		"in mid-roll without a slot: cleared stays":         {resting(asks("v2"), replicas(2), runsPods(pod{"v1", ""}, pod{"v2", ""}), current("r-v1")), nil},
+		"held: cleared stays as it is":                      {held, nil},
+		"held, never seen running: stamped with what runs":  {held.but(neverCleared), Stamp{v1}},
+		"held although it runs what is asked for: touched":  {held.but(func(f *Facts) { f.Template = paced("v1") }), Touch{}},
+		"gated by the partition alone, no drift: touched":   {resting(ownPartition(node.HeldPartition)), Touch{}},
+		"held, paused by hand: waits":                       {held.but(pausedByHand), nil},
+		"OnDelete drift that no webhook saw: touched":       {manual.but(asks("v2")), Touch{}},
+		"OnDelete drift, held: waits":                       {manual.but(asks("v2"), gated), nil},
+		"OnDelete drift, a pod not ready: waits":            {manual.but(asks("v2"), runsPods(pod{"v1", notReady})), nil},
+		"RollingUpdate in mid-roll: adopted, not touched":   {resting(asks("v2")), nil},
+		"a slot annotation without a slot: touched":         {resting(hasStaleSlot), Touch{}},
+		"replicas 0: forgotten":                             {resting(replicas(0), runsPods()), Forget{}},
+		"replicas 0 and held: touched":                      {held.but(replicas(0), runsPods(), neverCleared), Touch{}},
+		"replicas 0, nothing of ours: nothing":              {resting(replicas(0), runsPods(), neverCleared), nil},
+		"left pacing: forgotten":                            {resting(leftPacing), Forget{}},
+		"left pacing, held: the cell lets it go":            {held.but(leftPacing), nil},
+		"never paced: nothing":                              {resting(leftPacing, neverCleared), nil},
+		"being deleted: nothing":                            {resting(neverCleared, beingDeleted), nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -245,6 +245,31 @@ func TestRest(t *testing.T) {
 			require.Equal(t, c.want, step.Effect)
 			require.Nil(t, step.Plan)
 			require.NoError(t, step.Err)
+		})
+	}
+}
+
+// Where no webhook answers, a touch changes nothing: it is not repeated again and again.
+func TestANodeIsLeftAloneAfterATouch(t *testing.T) {
+	t.Parallel()
+	stale := resting(hasStaleSlot)
+	for name, c := range map[string]struct {
+		ago  time.Duration
+		want Effect
+	}{
+		"just now":           {time.Millisecond, nil},
+		"almost long enough": {touchEvery - time.Nanosecond, nil},
+		"long enough":        {touchEvery, Touch{}},
+		"by a clock ahead":   {-time.Hour, Touch{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts := stale.but(func(f *Facts) { f.Touched = f.Now.Add(-c.ago) })
+			step := Next(facts)
+			require.Equal(t, c.want, step.Effect)
+			if c.want == nil {
+				require.Equal(t, touchEvery-c.ago, step.Again)
+			}
 		})
 	}
 }

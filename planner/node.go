@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -56,7 +57,7 @@ type Options struct {
 // of all others.
 type NodeReconciler struct {
 	Options
-	seen sync.Map // types.UID to *memory; forgotten at a restart, which at worst repeats a message
+	seen sync.Map // types.NamespacedName to *memory; forgotten at a restart, which at worst repeats a message
 }
 
 // memory is what a node's last look left behind, for messages and for progress alone.
@@ -107,6 +108,9 @@ func (r *NodeReconciler) nodesOf(ctx context.Context, o client.Object) []reconci
 func (r *NodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var set appsv1.StatefulSet
 	if err := r.Fleet.Cache.Get(ctx, request.NamespacedName, &set); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.seen.Delete(request.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	facts, err := r.facts(ctx, &set)
@@ -129,7 +133,7 @@ func (r *NodeReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 			return reconcile.Result{}, err
 		}
 	}
-	return reconcile.Result{RequeueAfter: r.nextLook(facts)}, nil
+	return reconcile.Result{RequeueAfter: r.nextLook(facts, step)}, nil
 }
 
 func withError(step Step, err error) Step {
@@ -164,7 +168,7 @@ func (r *NodeReconciler) facts(ctx context.Context, set *appsv1.StatefulSet) (Fa
 // remember notes how far a holder is, and renews its slot where it came further without the plan
 // saying so (a StatefulSet of many replicas).
 func (r *NodeReconciler) remember(f Facts, step *Step) *memory {
-	remembered, known := r.memoryOf(f.UID)
+	remembered, known := r.memoryOf(types.NamespacedName{Namespace: f.Namespace, Name: f.Name})
 	progress := f.progress()
 	moved := known && remembered.progress != progress
 	remembered.progress = progress
@@ -174,7 +178,7 @@ func (r *NodeReconciler) remember(f Facts, step *Step) *memory {
 	return remembered
 }
 
-func (r *NodeReconciler) memoryOf(set types.UID) (*memory, bool) {
+func (r *NodeReconciler) memoryOf(set types.NamespacedName) (*memory, bool) {
 	value, known := r.seen.LoadOrStore(set, &memory{})
 	remembered, ok := value.(*memory)
 	if !ok { // nothing else is ever stored
@@ -223,9 +227,14 @@ func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Fac
 	return nil
 }
 
-// nextLook is when to look again although nothing was seen to change.
-func (r *NodeReconciler) nextLook(f Facts) time.Duration {
-	if f.Slot == nil {
+// nextLook is when to look again although nothing was seen to change; 0: never, it is no business of ours.
+func (r *NodeReconciler) nextLook(f Facts, step Step) time.Duration {
+	switch {
+	case step.Again > 0:
+		return step.Again
+	case f.Slot == nil && !f.Paced && !f.HasHeld && !f.HasSlot && f.Cleared == nil:
+		return 0
+	case f.Slot == nil:
 		return r.Resync
 	}
 	next := min(r.Resync, refreshRolling)

@@ -48,6 +48,13 @@ func (b *Board) Post(namespace string, queue lease.Queue) {
 	b.queues[namespace] = queue
 }
 
+// Remove forgets a cell that is gone.
+func (b *Board) Remove(namespace string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.queues, namespace)
+}
+
 // writeConditions mirrors conditions to the status. A conflict is no fault: the conditions are
 // asserted again at the next look.
 func (r *NodeReconciler) writeConditions(ctx context.Context, set *appsv1.StatefulSet, conditions []appsv1.StatefulSetCondition) error {
