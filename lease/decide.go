@@ -161,7 +161,7 @@ func wanted(cell node.Cell, queue Queue, nodes []Node, slots []Slot) int {
 	switch {
 	case cell.Paces():
 		return queue.Slots
-	case slices.ContainsFunc(nodes, func(n Node) bool { return n.Gated() }):
+	case slices.ContainsFunc(nodes, func(n Node) bool { return n.HasHeld || (cell.Enabled && n.Gated()) }):
 		return len(slots)
 	}
 	return 0
@@ -269,6 +269,9 @@ func Names(names []string) string {
 func (q Queue) Behind(name string) string {
 	place, _ := slices.BinarySearch(q.Waiting, name) // where its name belongs, also if it is not in line yet
 	busy := slices.Concat(q.Holders, q.Unslotted)
+	if len(busy) == 0 && q.Unsure > 0 {
+		return fmt.Sprintf("place %d for %d slots; %d nodes are not yet known to be at rest", place+1, q.Slots, q.Unsure)
+	}
 	if len(busy) == 0 {
 		return fmt.Sprintf("place %d, all %d slots free", place+1, q.Slots)
 	}

@@ -115,10 +115,12 @@ func (s Store) Take(ctx context.Context, slot Slot, holder Holder, deadline time
 	return s.update(ctx, "taking slot lease", taken(slot, holder, s.Clock.Now()))
 }
 
-// SetPlan writes the plan's progress and renews the slot. ErrConflict.
-func (s Store) SetPlan(ctx context.Context, slot Slot, plan string) (Slot, error) {
+// SetPlan writes the plan. Progress renews the slot: its holder is not stuck. ErrConflict.
+func (s Store) SetPlan(ctx context.Context, slot Slot, plan string, progress bool) (Slot, error) {
 	slot.Plan = plan
-	slot.Renewed = s.Clock.Now()
+	if progress {
+		slot.Renewed = s.Clock.Now()
+	}
 	return s.update(ctx, "writing plan", slot)
 }
 

@@ -100,7 +100,7 @@ func TestStoreTakeProgressFree(t *testing.T) {
 	require.True(t, moment.Equal(slot.Acquired))
 
 	w.clock.SetTime(moment.Add(time.Hour))
-	slot, err = w.SetPlan(t.Context(), slot, `{"v":1,"id":"x"}`)
+	slot, err = w.SetPlan(t.Context(), slot, `{"v":1,"id":"x"}`, true)
 	require.NoError(t, err)
 	require.True(t, moment.Equal(slot.Acquired))
 	require.True(t, moment.Add(time.Hour).Equal(slot.Renewed))
@@ -134,7 +134,7 @@ func TestStoreLeavesForeignFieldsAlone(t *testing.T) {
 	slot, err := w.Take(t.Context(), w.get(t, 0), holder, time.Minute)
 	require.NoError(t, err)
 	check("take")
-	slot, err = w.SetPlan(t.Context(), slot, "x")
+	slot, err = w.SetPlan(t.Context(), slot, "x", true)
 	require.NoError(t, err)
 	check("plan")
 	_, err = w.Free(t.Context(), slot)
@@ -152,7 +152,7 @@ func TestStoreConflicts(t *testing.T) {
 		write func(context.Context, Store, Slot) error
 	}{
 		"take": {0, func(ctx context.Context, s Store, slot Slot) error { return second(s.Take(ctx, slot, holder, 0)) }},
-		"plan": {1, func(ctx context.Context, s Store, slot Slot) error { return second(s.SetPlan(ctx, slot, "x")) }},
+		"plan": {1, func(ctx context.Context, s Store, slot Slot) error { return second(s.SetPlan(ctx, slot, "x", true)) }},
 		"free": {1, func(ctx context.Context, s Store, slot Slot) error { return second(s.Free(ctx, slot)) }},
 		"delete": {0, func(ctx context.Context, s Store, slot Slot) error {
 			return s.Delete(ctx, slot)

@@ -59,6 +59,10 @@ func (v View) Settled(pace Pace) bool {
 	return v.Status.Observed && v.Status.CurrentRevision == v.Status.UpdateRevision && v.Status.Ready > 0
 }
 
+// FirstUpdated is the lowest ordinal that an update replaces. Kubernetes counts a partition from the
+// first pod's ordinal.
+func (v View) FirstUpdated() int32 { return v.Start + v.OwnPartition() }
+
 // OwnPartition is the partition that the writer last stated: what is given back when a hold ends.
 func (v View) OwnPartition() int32 {
 	if v.Partition != nil && *v.Partition != HeldPartition {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +19,9 @@ type Pod struct {
 	Ordinal int
 	// Revision is its controller-revision-hash.
 	Revision string
-	// Ready reports the condition Ready.
-	Ready bool
+	// Ready reports the condition Ready, UnreadySince when it was lost, or never won.
+	Ready        bool
+	UnreadySince time.Time
 	// Deleting reports a deletion timestamp.
 	Deleting bool
 }
@@ -34,9 +36,11 @@ func PodOf(pod *corev1.Pod) (Pod, types.UID, bool) {
 		Name: pod.Name, UID: pod.UID, Ordinal: ordinal(pod.Name), Revision: pod.Labels[LabelRevision],
 		Deleting: pod.DeletionTimestamp != nil,
 	}
+	out.UnreadySince = pod.CreationTimestamp.Time
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			out.Ready = condition.Status == corev1.ConditionTrue
+			out.UnreadySince = condition.LastTransitionTime.Time
 		}
 	}
 	return out, owner.UID, true
@@ -56,11 +60,11 @@ type Fleet []Pod
 // Sort puts the highest ordinal first: the order in which pods are replaced.
 func (f Fleet) Sort() { slices.SortFunc(f, func(a, b Pod) int { return b.Ordinal - a.Ordinal }) }
 
-// From returns the pods from the partition up.
-func (f Fleet) From(partition int32) Fleet {
+// From returns the pods from this ordinal up.
+func (f Fleet) From(ordinal int32) Fleet {
 	var out Fleet
 	for _, pod := range f {
-		if pod.Ordinal >= int(partition) {
+		if pod.Ordinal >= int(ordinal) {
 			out = append(out, pod)
 		}
 	}
@@ -90,7 +94,7 @@ func (v View) Outdated(pods Fleet, revisions Revisions, pace Pace) bool {
 
 func (v View) outdated(pods Fleet, revisions Revisions, pace Pace) int {
 	old := 0
-	for _, pod := range pods.From(v.OwnPartition()) {
+	for _, pod := range pods.From(v.FirstUpdated()) {
 		if paced, known := revisions.Of(pod.Revision, v.Cleared); known && !paced.Equal(v.Template, pace) {
 			old++
 		}

@@ -39,6 +39,8 @@ type View struct {
 	Deleting bool
 	// Replicas is spec.replicas, 1 where it is not stated.
 	Replicas int32
+	// Start is spec.ordinals.start: the ordinal of the first pod.
+	Start int32
 	// Strategy is spec.updateStrategy.type.
 	Strategy Strategy
 	// Partition is spec.updateStrategy.rollingUpdate.partition; nil: not there.
@@ -77,6 +79,7 @@ type Meta struct {
 // Spec is the part of a StatefulSet's spec that a View is made from.
 type Spec struct {
 	Replicas  *int32
+	Start     int32
 	Strategy  Strategy
 	Partition *int32
 	Template  Paced
@@ -87,7 +90,7 @@ type Spec struct {
 func NewView(meta Meta, spec Spec, status Status) View {
 	view := View{
 		Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, Deleting: meta.Deleting,
-		Replicas: 1, Strategy: spec.Strategy, Partition: spec.Partition, Template: spec.Template,
+		Replicas: 1, Start: spec.Start, Strategy: spec.Strategy, Partition: spec.Partition, Template: spec.Template,
 		Status: status, Labels: meta.Labels,
 	}
 	if spec.Replicas != nil {
@@ -165,6 +168,9 @@ func ViewOf(set *appsv1.StatefulSet, revisions Revisions) (View, error) {
 	}
 	spec := Spec{
 		Replicas: set.Spec.Replicas, Strategy: Strategy(set.Spec.UpdateStrategy.Type), Template: template,
+	}
+	if set.Spec.Ordinals != nil {
+		spec.Start = set.Spec.Ordinals.Start
 	}
 	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
 		spec.Partition = rolling.Partition

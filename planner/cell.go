@@ -74,7 +74,7 @@ func (r *CellReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if err := r.complain(ctx, seen); err != nil {
 		return reconcile.Result{}, err
 	}
-	if seen.idle(r.Clock.Now()) {
+	if seen.idle(r.Clock.Now(), r.Deadline) {
 		if seen.empty() {
 			return reconcile.Result{}, nil
 		}
@@ -111,31 +111,37 @@ func (r *CellReconciler) look(ctx context.Context, from client.Reader, namespace
 
 func (p pass) moves() lease.Moves { return lease.Decide(p.cell, p.nodes, p.slots) }
 
-func (p pass) idle(now time.Time) bool {
+func (p pass) idle(now time.Time, deadline time.Duration) bool {
 	m := p.moves()
-	return len(m.Adopt)+len(m.Free)+len(m.Grant)+len(m.Create)+len(m.Delete) == 0 && len(p.leaving(now)) == 0
+	return len(m.Adopt)+len(m.Free)+len(m.Grant)+len(m.Create)+len(m.Delete) == 0 && len(p.leaving(now, deadline)) == 0
 }
 
 // empty reports a namespace that has nothing to do with Paceline.
 func (p pass) empty() bool { return !p.cell.Enabled && len(p.slots) == 0 }
 
 // leaving lists nodes that are still held although they are not paced (any more), as many as may
-// be let go now: at most as many at once as there were slots, counting those still on their way.
-func (p pass) leaving(now time.Time) []lease.Node {
+// be let go now: at most as many at once as there were slots, counting those that are on their way, which
+// is for a progress deadline at most: one that never becomes ready keeps nobody.
+func (p pass) leaving(now time.Time, deadline time.Duration) []lease.Node {
 	var held []lease.Node
 	room := max(1, len(p.slots))
 	for _, n := range p.nodes {
+		gated := n.HasHeld || (p.cell.Enabled && n.Gated()) // elsewhere the reserved partition is no business of ours
 		switch {
 		case n.Paced || n.Deleting:
-		case n.Gated() && mayTouch(n.View, now) > 0:
+		case gated && mayTouch(n.View, now) > 0:
 			room-- // it was let go a moment ago, and its webhook has not answered
-		case n.Gated():
+		case gated:
 			held = append(held, n)
-		case n.Strategy == node.RollingUpdate && (!n.Status.Observed || n.Status.Updated < n.Replicas-n.OwnPartition() || n.Status.Ready < n.Replicas):
+		case n.Strategy == node.RollingUpdate && (n.HasSlot || now.Sub(n.Touched) < deadline) && rolls(n.View):
 			room--
 		}
 	}
 	return held[:max(0, min(room, len(held)))]
+}
+
+func rolls(v node.View) bool {
+	return !v.Status.Observed || v.Status.Updated < v.Replicas-v.OwnPartition() || v.Status.Ready < v.Replicas
 }
 
 // move carries out the moves: adopt, then free, then grant.
@@ -191,7 +197,7 @@ func (r *CellReconciler) give(ctx context.Context, p pass, pairing lease.Pairing
 }
 
 func (r *CellReconciler) letGo(ctx context.Context, p pass) error {
-	for _, n := range p.leaving(r.Clock.Now()) {
+	for _, n := range p.leaving(r.Clock.Now(), r.Deadline) {
 		var set appsv1.StatefulSet
 		if err := r.Fleet.Live.Get(ctx, types.NamespacedName{Namespace: p.namespace, Name: n.Name}, &set); err != nil {
 			return client.IgnoreNotFound(err)
@@ -199,7 +205,6 @@ func (r *CellReconciler) letGo(ctx context.Context, p pass) error {
 		if err := touch(ctx, r.Writer, &set, r.Clock.Now()); err != nil {
 			return err
 		}
-		r.Events.Eventf(&set, nil, corev1.EventTypeNormal, node.EventLifted, "Lift", "it is not paced any more; what it waited with is delivered")
 	}
 	return nil
 }

@@ -35,16 +35,8 @@ func (r *NodeReconciler) perform(ctx context.Context, set *appsv1.StatefulSet, f
 	if err != nil {
 		return err
 	}
-	_, opens := step.Effect.(Open)
-	if step.Plan == nil && opens {
-		// Who gives a slot back reads Lease and StatefulSet first. So what opens the gate changes the Lease
-		// before: one of the two then sees the other.
-		step.Plan = step.Running
-	}
-	if step.Plan != nil {
-		if slot, err = r.Store.SetPlan(ctx, slot, step.Plan.String()); err != nil {
-			return err
-		}
+	if slot, err = r.setPlan(ctx, slot, step); err != nil {
+		return err
 	}
 	switch effect := step.Effect.(type) {
 	case nil:
@@ -63,6 +55,20 @@ func (r *NodeReconciler) perform(ctx context.Context, set *appsv1.StatefulSet, f
 		return r.free(ctx, set, slot)
 	}
 	return fmt.Errorf("effect %T is none of a holder", step.Effect)
+}
+
+// setPlan writes the plan where it moved. Who gives a slot back reads Lease and StatefulSet first. So
+// what opens the gate changes the Lease before, with one attempt more where nothing else moved: one of
+// the two then sees the other. An attempt is no progress.
+func (r *NodeReconciler) setPlan(ctx context.Context, slot lease.Slot, step Step) (lease.Slot, error) {
+	plan, progress := step.Plan, true
+	if _, opens := step.Effect.(Open); opens && plan == nil && step.Running != nil {
+		plan, progress = step.Running.another(), false
+	}
+	if plan == nil {
+		return slot, nil
+	}
+	return r.Store.SetPlan(ctx, slot, plan.String(), progress)
 }
 
 func (r *NodeReconciler) performAtRest(ctx context.Context, set *appsv1.StatefulSet, f Facts, effect Effect) error {
@@ -183,7 +189,7 @@ func text(s string) *string { return &s }
 
 // deletePod deletes this very pod. While the cache still shows it as it was, it is not asked for again.
 func (r *NodeReconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet, pod node.Pod) error {
-	remembered, _ := r.memoryOf(client.ObjectKeyFromObject(set))
+	remembered := r.memoryOf(client.ObjectKeyFromObject(set))
 	if remembered.deleted == pod.UID {
 		return nil
 	}

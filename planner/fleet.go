@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -90,27 +91,37 @@ func (f Fleet) Nodes(ctx context.Context, from client.Reader, namespace string, 
 // Slots reads the slots of a namespace from the cache.
 func (f Fleet) Slots(ctx context.Context, namespace string) ([]lease.Slot, error) {
 	var list coordinationv1.LeaseList
-	if err := f.Cache.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := f.Cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing slot leases: %w", err)
 	}
 	return lease.FromList(&list), nil
 }
 
-// Line reads who holds and who waits in a cell, from the cache.
+// Line reads who holds and who waits in a cell at a glance, from the cache: for messages alone.
 func (f Fleet) Line(ctx context.Context, namespace string) (lease.Queue, error) {
-	cell, _, err := f.Cell(ctx, f.Cache, namespace)
-	if err != nil {
-		return lease.Queue{}, err
-	}
-	nodes, err := f.Nodes(ctx, f.Cache, namespace, cell)
-	if err != nil {
-		return lease.Queue{}, err
-	}
 	slots, err := f.Slots(ctx, namespace)
 	if err != nil {
 		return lease.Queue{}, err
 	}
-	return lease.Line(cell, nodes, slots), nil
+	queue := lease.Queue{Slots: len(slots)}
+	for _, slot := range slots {
+		if !slot.Free() {
+			queue.Holders = append(queue.Holders, slot.Holder)
+		}
+	}
+	var sets appsv1.StatefulSetList
+	if err := f.Cache.List(ctx, &sets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return lease.Queue{}, fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	for i := range sets.Items {
+		_, held := sets.Items[i].Annotations[node.AnnotationHeld]
+		if held && !slices.Contains(queue.Holders, sets.Items[i].Name) {
+			queue.Waiting = append(queue.Waiting, sets.Items[i].Name)
+		}
+	}
+	slices.Sort(queue.Holders)
+	slices.Sort(queue.Waiting)
+	return queue, nil
 }
 
 // Facts reads what the next step of a node depends on, but for its slot.

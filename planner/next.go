@@ -23,7 +23,7 @@ type Facts struct {
 }
 
 // pods are those that an update replaces: from the writer's own partition up.
-func (f Facts) pods() node.Fleet { return f.Pods.From(f.OwnPartition()) }
+func (f Facts) pods() node.Fleet { return f.Pods.From(f.FirstUpdated()) }
 
 // wanted is how many pods an update replaces.
 func (f Facts) wanted() int { return max(0, int(f.Replicas)-int(f.OwnPartition())) }
@@ -34,7 +34,26 @@ func (f Facts) outdated() bool { return f.Outdated(f.Pods, f.Revisions, f.Cell.P
 
 // nothingToRoll reports a node that is as its template asks for, or was never opened.
 func (f Facts) nothingToRoll() bool {
-	return !f.HasSlot && !f.Drift(f.Cell.Pace) && !f.inFlight() && !f.outdated()
+	if f.HasSlot || f.Drift(f.Cell.Pace) || f.inFlight() || f.outdated() {
+		return false
+	}
+	return f.Cleared != nil || f.atRest()
+}
+
+// atRest reports a node none of whose pods is on its way: what tells, where nothing says what it ran.
+func (f Facts) atRest() bool {
+	if f.Closed() || f.Replicas == 0 {
+		return true
+	}
+	if !f.Status.Observed || len(f.pods()) != f.wanted() {
+		return false
+	}
+	for _, pod := range f.pods() {
+		if pod.Deleting || !pod.Ready || (f.Strategy == node.RollingUpdate && pod.Revision != f.Status.UpdateRevision) {
+			return false
+		}
+	}
+	return true
 }
 
 // unsure reports a node without cleared of which pods and status do not say the same: it may roll. What
@@ -131,11 +150,11 @@ func Next(f Facts) Step {
 
 // roll is the step of a node that holds a slot.
 func (f Facts) roll() Step {
-	if !f.Paced && (f.Strategy == node.OnDelete || !f.inFlight()) {
-		return Step{Effect: Free{}} // it left pacing; what Kubernetes still rolls keeps its slot
-	}
 	if !f.Paced {
-		return Step{Waiting: "rolling on, outside pacing"}
+		if f.atRest() || f.Slot.Stuck(f.Now) { // nothing renews it any more: at the latest it ends at its deadline
+			return Step{Effect: Free{}}
+		}
+		return Step{Waiting: "it left pacing in mid-roll; the slot is given back when its pods are ready"}
 	}
 	if f.nothingToRoll() {
 		return Step{Effect: Free{}} // released already, or what it was for was withdrawn
@@ -247,6 +266,9 @@ func (f Facts) mayStamp() bool {
 // are ready where ready is asked for.
 func (f Facts) seen(ready bool) (node.Cleared, bool) {
 	pods := f.pods()
+	if f.wanted() == 0 && len(f.Pods) > 0 {
+		return f.seenBelow(ready)
+	}
 	if len(pods) != f.wanted() || len(pods) == 0 {
 		return node.Cleared{}, false
 	}
@@ -272,4 +294,25 @@ func (f Facts) seen(ready bool) (node.Cleared, bool) {
 		}
 	}
 	return cleared, true
+}
+
+// seenBelow is what a node runs whose writer's own partition lies above all of its pods: an update
+// is staged, none of them is to be replaced.
+func (f Facts) seenBelow(ready bool) (node.Cleared, bool) {
+	lowest := f.Pods[len(f.Pods)-1]
+	running, known := f.Revisions.Of(lowest.Revision, nil)
+	if !known && f.Cleared != nil {
+		running, known = f.Cleared.Running, true
+	}
+	allReady := true
+	for _, pod := range f.Pods {
+		allReady = allReady && pod.Ready && !pod.Deleting
+	}
+	if !known || !f.Status.Observed || (ready && !allReady) {
+		return node.Cleared{}, false
+	}
+	return node.Cleared{
+		Revision: f.Status.UpdateRevision, Ready: allReady,
+		Running: running, Partition: f.OwnPartition(), Canary: f.Template,
+	}, true
 }

@@ -62,8 +62,13 @@ type NodeReconciler struct {
 
 // memory is what a node's last look left behind, for messages and for progress alone.
 type memory struct {
-	progress string
-	wrote    time.Time
+	wrote time.Time
+	// plan and high say how far the holder's plan has come, so that falling back is no progress.
+	plan string
+	high int
+	// refused counts the tries to open the gate that failed in a row, opens is when the next is due.
+	refused int
+	opens   time.Time
 	// said is the reason that an Event was recorded of last: the cache may still show the one before.
 	said string
 	// deleted is the pod that was deleted last: the cache may still show it as it was.
@@ -119,7 +124,9 @@ func (r *NodeReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	}
 	step := Next(facts)
 	remembered := r.remember(facts, &step)
+	remembered.pause(facts.Now, &step)
 	err = r.perform(ctx, &set, facts, step)
+	remembered.note(facts.Now, step, err)
 	switch {
 	case errors.Is(err, errStale) || errors.Is(err, lease.ErrConflict):
 		ctrl.LoggerFrom(ctx).V(1).Info("looking again", "node", request.Name, "reason", err.Error())
@@ -168,36 +175,65 @@ func (r *NodeReconciler) facts(ctx context.Context, set *appsv1.StatefulSet) (Fa
 // remember notes how far a holder is, and renews its slot where it came further without the plan
 // saying so (a StatefulSet of many replicas).
 func (r *NodeReconciler) remember(f Facts, step *Step) *memory {
-	remembered, known := r.memoryOf(types.NamespacedName{Namespace: f.Namespace, Name: f.Name})
+	remembered := r.memoryOf(types.NamespacedName{Namespace: f.Namespace, Name: f.Name})
+	if step.Running == nil {
+		return remembered
+	}
 	progress := f.progress()
-	moved := known && remembered.progress != progress
-	remembered.progress = progress
-	if f.Slot != nil && moved && step.Plan == nil && step.Effect == nil {
+	moved := remembered.plan == step.Running.ID && progress > remembered.high
+	if remembered.plan != step.Running.ID || moved {
+		remembered.plan, remembered.high = step.Running.ID, progress
+	}
+	if moved && step.Plan == nil && step.Effect == nil {
 		step.Plan = step.Running
 	}
 	return remembered
 }
 
-func (r *NodeReconciler) memoryOf(set types.NamespacedName) (*memory, bool) {
-	value, known := r.seen.LoadOrStore(set, &memory{})
+// pause puts off a gate that was refused to open: each try writes the Lease, which brings the next look.
+func (m *memory) pause(now time.Time, step *Step) {
+	if _, opens := step.Effect.(Open); opens && now.Before(m.opens) {
+		step.Effect, step.Again = nil, m.opens.Sub(now)
+	}
+}
+
+// maxPause bounds the pause between tries to open a gate.
+const maxPause = time.Minute
+
+func (m *memory) note(now time.Time, step Step, err error) {
+	if _, opens := step.Effect.(Open); !opens {
+		return
+	}
+	if err == nil || errors.Is(err, errStale) || errors.Is(err, lease.ErrConflict) {
+		m.refused, m.opens = 0, time.Time{}
+		return
+	}
+	m.opens = now.Add(min(time.Second<<min(m.refused, 6), maxPause))
+	m.refused++
+}
+
+func (r *NodeReconciler) memoryOf(set types.NamespacedName) *memory {
+	value, _ := r.seen.LoadOrStore(set, &memory{})
 	remembered, ok := value.(*memory)
 	if !ok { // nothing else is ever stored
 		remembered = &memory{}
 	}
-	return remembered, known
+	return remembered
 }
 
-// progress differs whenever a pod of the node came further.
-func (f Facts) progress() string {
-	progress := ""
-	for _, pod := range f.Pods {
-		state := "-"
-		if pod.Ready {
-			state = "+"
+// progress grows with each pod that carries the new revision, and with each of those that is ready.
+func (f Facts) progress() int {
+	updated, ready := 0, 0
+	for _, pod := range f.pods() {
+		if pod.Revision != f.Status.UpdateRevision || pod.Deleting {
+			continue
 		}
-		progress += string(pod.UID) + state
+		updated++
+		if pod.Ready {
+			ready++
+		}
 	}
-	return progress
+	return updated*(len(f.Pods)+1) + ready
 }
 
 // say mirrors where the node stands to its conditions.

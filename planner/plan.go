@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -110,6 +111,14 @@ func planID(v node.View, pace node.Pace, transitions int32, created time.Time) s
 func taskID(plan string, taskType TaskType, index, attempt int) string {
 	name := plan + "/" + string(taskType) + "/" + strconv.Itoa(index) + "/" + strconv.Itoa(attempt)
 	return uuid.NewSHA1(namespaceID, []byte(name)).String()
+}
+
+// another is the plan with one attempt more of its first task.
+func (p Plan) another() *Plan {
+	p.Tasks = slices.Clone(p.Tasks)
+	p.Tasks[0].Attempt++
+	p.Tasks[0].ID = taskID(p.ID, p.Tasks[0].Type, 0, p.Tasks[0].Attempt)
+	return &p
 }
 
 // For reports that the plan is for what the node asks for now, under this slot.

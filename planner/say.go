@@ -26,16 +26,9 @@ type Board struct {
 
 // Queue is the last queue seen of a cell.
 func (b *Board) Queue(namespace string) lease.Queue {
-	queue, _ := b.Last(namespace)
-	return queue
-}
-
-// Last is the last queue seen of a cell, false where this process has seen none: another leads.
-func (b *Board) Last(namespace string) (lease.Queue, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	queue, ok := b.queues[namespace]
-	return queue, ok
+	return b.queues[namespace]
 }
 
 // Post notes a cell's queue.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -131,17 +132,20 @@ func (h StatefulSet) admit(ctx context.Context, r *request) (Reason, response) {
 	return decision.Reason, allow(r.UID, text, h.warnings(ctx, facts, decision)...)
 }
 
-// judged reads what the decision depends on. A paced change passes as "budget off" only after a live
-// read of the namespace. One that cannot be read (unread says why) is treated like a Lease that
+// judged reads what the decision depends on. A change of the template passes as "budget off" or as not
+// paced only after a live read of the namespace. One that cannot be read (unread says why) is treated like a Lease that
 // cannot be: no gate moves, and what may be a paced change is refused.
 func (h StatefulSet) judged(ctx context.Context, r *request) (facts Facts, unread, err error) {
 	cell, unread := h.Cells.Cell(ctx, r.Namespace)
 	if unread == nil {
 		facts, err = h.facts(ctx, r, cell)
-		if err != nil || facts.Paced || !facts.changesPaced() {
+		if err != nil || !facts.mayDependOn(cell, r) {
 			return facts, nil, err
 		}
-		cell, unread = h.Cells.CellLive(ctx, r.Namespace)
+		cached := cell
+		if cell, unread = h.Cells.CellLive(ctx, r.Namespace); unread == nil && cell == cached {
+			return facts, nil, nil
+		}
 	}
 	if unread == nil {
 		facts, err = h.facts(ctx, r, cell)
@@ -180,6 +184,16 @@ func (h StatefulSet) facts(ctx context.Context, r *request, cell node.Cell) (Fac
 		facts.Slot = h.proof(ctx, facts.New)
 	}
 	return facts, nil
+}
+
+// mayDependOn reports a request that passes by what a cache says of the cell: a paced change where nothing
+// is paced, or a change of the template that pace images leaves alone.
+func (f Facts) mayDependOn(cell node.Cell, r *request) bool {
+	if !f.Paced {
+		return f.changesPaced()
+	}
+	return cell.Pace == node.PaceImages && f.Old != nil && !f.changesPaced() &&
+		!bytes.Equal(r.Object.Spec.Template, r.OldObject.Spec.Template)
 }
 
 func (f Facts) changesPaced() bool {

@@ -159,7 +159,7 @@ func register(ctx context.Context, mgr ctrl.Manager, cfg config.Config, f flags)
 		return fmt.Errorf("registering node reconciler: %w", err)
 	}
 	mgr.GetWebhookServer().Register(webhook.Path, webhook.StatefulSet{Options: webhook.Options{
-		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: lines{fleet, options.Board}, Timeout: cfg.Webhook.Timeout * 9 / 10,
+		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,
 	}})
 	return nil
 }
@@ -178,19 +178,6 @@ func (c cells) Cell(ctx context.Context, namespace string) (node.Cell, error) {
 func (c cells) CellLive(ctx context.Context, namespace string) (node.Cell, error) {
 	cell, _, err := c.Fleet.Cell(ctx, c.Live, namespace)
 	return cell, err
-}
-
-// lines reads who waits in a cell: where this process leads, what its reconciler saw last.
-type lines struct {
-	fleet planner.Fleet
-	board *planner.Board
-}
-
-func (l lines) Line(ctx context.Context, namespace string) (lease.Queue, error) {
-	if queue, ok := l.board.Last(namespace); ok {
-		return queue, nil
-	}
-	return l.fleet.Line(ctx, namespace)
 }
 
 // checks make a replica ready once its certificate is loaded and trusted, its caches are filled and
