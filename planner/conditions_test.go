@@ -48,6 +48,7 @@ func TestConditions(t *testing.T) {
 		"paused by hand, waiting":     {held.but(pausedByHand), nil, "", node.ReasonUpdateDeferred, false, node.ReasonSettled, node.ReasonSettled, true, "paused by annotation " + node.AnnotationPaused + "; not queued"},
 		"paused by hand, no drift":    {resting(pausedByHand), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, true, ""},
 		"replicas 0":                  {resting(replicas(0), runsPods(), neverCleared), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, true, ""},
+		"left pacing, held still":     {resting(asks("v2"), gated, leftPacing), nil, node.ReasonUpdateDeferred, node.ReasonUpdateDeferred, false, node.ReasonWaiting, node.ReasonSettled, false, "let go"},
 		"left pacing after a message": {resting(leftPacing, neverCleared), nil, node.ReasonUpdateDeferred, node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, false, ""},
 		"rolling without a slot yet":  {resting(asks("v2")), nil, "", node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "without a slot"},
 	}

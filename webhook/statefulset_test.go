@@ -329,6 +329,19 @@ func TestBudgetOffIsReadLive(t *testing.T) {
 			require.Equal(t, c.reason != ReasonRefused, r.Allowed)
 		})
 	}
+	t.Run("a template change that pace images leaves alone is judged by the live pace", func(t *testing.T) {
+		t.Parallel()
+		env := stored{image: "app:v1", replicas: 1, extra: `,"args":["x"]`}
+		s := inCell()
+		require.True(t, s.admit(t, bump(t, v("app:v1"), env)).Allowed)
+		require.Equal(t, []Reason{ReasonPass}, s.reasons, "pace images")
+		s = inCell()
+		s.cell, s.live = pacing(25), pacing(25)
+		s.live.Pace = node.PaceTemplate
+		require.True(t, s.admit(t, bump(t, v("app:v1"), env)).Allowed)
+		require.Equal(t, []Reason{ReasonHeld}, s.reasons, "pace template, which the cache has not seen")
+		require.Equal(t, 1, s.liveReads)
+	})
 	t.Run("a creation needs no read", func(t *testing.T) {
 		t.Parallel()
 		s := inCell()
