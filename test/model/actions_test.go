@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -14,7 +15,7 @@ import (
 var weights = map[string]int{
 	"kubernetes": 20, "kubelet": 10, "evict": 1, "unready": 1, "work": 6,
 	"refresh": 20, "cell": 12, "node": 40, "lost": 1, "crash": 1, "fresh": 8,
-	"write": 5, "admit": 2, "store": 6, "person": 1, "setting": 2, "webhook": 1,
+	"write": 5, "admit": 2, "store": 6, "person": 1, "setting": 2, "webhook": 1, "time": 1,
 }
 
 func (w *world) actions() map[string]func() bool {
@@ -22,7 +23,7 @@ func (w *world) actions() map[string]func() bool {
 		"kubernetes": w.stepKubernetes, "kubelet": w.stepKubelet, "evict": w.stepEvict, "unready": w.stepUnready,
 		"refresh": w.stepRefresh, "cell": w.stepCell, "node": w.stepNode, "lost": w.stepLost, "crash": w.stepCrash,
 		"write": w.stepWrite, "admit": w.stepAdmit, "store": w.stepStore, "person": w.stepPerson, "setting": w.stepSetting,
-		"webhook": w.stepWebhook, "work": w.stepWork, "fresh": w.stepFresh,
+		"webhook": w.stepWebhook, "work": w.stepWork, "fresh": w.stepFresh, "time": w.stepTime,
 	}
 }
 
@@ -111,6 +112,15 @@ func (w *world) stepFresh() bool {
 	return w.rv != before
 }
 
+// pause is longer than what Paceline waits for before it touches a node again or takes a pod for broken.
+const pause = time.Minute
+
+func (w *world) stepTime() bool {
+	w.now = w.now.Add(pause)
+	w.log("%s later", pause)
+	return true
+}
+
 func (w *world) stepKubelet() bool {
 	p := w.anyPod()
 	return p != nil && w.kubelet(p.name)
@@ -132,7 +142,7 @@ func (w *world) stepUnready() bool {
 	}
 	w.log("%s is not ready any more", p.name)
 	down := *p
-	down.ready = false
+	down.ready, down.since = false, w.now
 	w.putPod(down)
 	return true
 }

@@ -23,9 +23,16 @@ type controller struct {
 	cache    store
 	cellPass op
 	nodes    map[string]op
-	progress map[types.UID]string
-	deleted  map[types.UID]types.UID
+	memory   map[string]*memory
 	window   *window
+}
+
+// memory is planner's: what the last look at a node of this name left behind. Here no gate is refused to open,
+// so no try is put off.
+type memory struct {
+	plan    string
+	high    int
+	deleted types.UID
 }
 
 // The kinds of objects that a controller caches, each on its own.
@@ -62,7 +69,7 @@ func (c *controller) refreshAll() {
 // restart is a crash and the start after it: nothing in memory is left, all caches are filled anew.
 func (c *controller) restart() {
 	c.dropCell()
-	c.nodes, c.progress, c.deleted = map[string]op{}, map[types.UID]string{}, map[types.UID]types.UID{}
+	c.nodes, c.memory = map[string]op{}, map[string]*memory{}
 	c.refreshAll()
 }
 
@@ -87,13 +94,14 @@ func (w *world) fleet(from map[string]*pod, s *set) node.Fleet {
 	var fleet node.Fleet
 	for _, p := range w.podsOf(from, s.name, s.uid) {
 		fleet = append(fleet, node.Pod{
-			Name: p.name, UID: p.uid, Ordinal: p.ordinal, Revision: p.revision, Ready: p.ready, Deleting: p.deleting,
+			Name: p.name, UID: p.uid, Ordinal: p.ordinal, Revision: p.revision,
+			Ready: p.ready, UnreadySince: p.since, Deleting: p.deleting,
 		})
 	}
 	return fleet
 }
 
-// look is CellReconciler.look's last part: the nodes that a list of sets makes.
+// look is Fleet.Nodes: what a list of sets makes, with pods and revisions from the cache.
 func (c *controller) look(sets map[string]*set, cell node.Cell) []lease.Node {
 	var nodes []lease.Node
 	for _, name := range c.w.names {
@@ -102,21 +110,44 @@ func (c *controller) look(sets map[string]*set, cell node.Cell) []lease.Node {
 			continue
 		}
 		f := c.facts(s, cell)
-		nodes = append(nodes, lease.Node{View: f.View, Paced: f.Paced, InFlight: f.InFlight(f.Pods, f.Revisions, cell.Pace)})
+		nodes = append(nodes, lease.Node{
+			View: f.View, Paced: f.Paced,
+			InFlight: f.InFlight(f.Pods, f.Revisions, cell.Pace), Outdated: f.Outdated(f.Pods, f.Revisions, cell.Pace), Unsure: unsure(f),
+		})
 	}
 	return nodes
 }
 
+// unsure is Facts.unsure.
+func unsure(f planner.Facts) bool {
+	if f.Closed() || f.Cleared != nil || f.Replicas == 0 {
+		return false
+	}
+	for _, p := range f.Pods {
+		if _, ok := f.Revisions.Of(p.Revision, nil); !ok && p.Revision != f.Status.UpdateRevision {
+			return true
+		}
+	}
+	return !f.Status.Observed || int(f.Status.Replicas) != len(f.Pods)
+}
+
+// touchEvery is planner's: how long a node that was touched is left alone.
+const touchEvery = 5 * time.Second
+
 // leaving is planner's pass.leaving.
-func leaving(nodes []lease.Node, slots []lease.Slot) []lease.Node {
+func leaving(cell node.Cell, nodes []lease.Node, slots []lease.Slot, now time.Time) []lease.Node {
 	var held []lease.Node
 	room := max(1, len(slots))
 	for _, n := range nodes {
+		gated, since := n.HasHeld || (cell.Enabled && n.Gated()), now.Sub(n.Touched)
+		rolls := !n.Status.Observed || n.Status.Updated < n.Replicas-n.OwnPartition() || n.Status.Ready < n.Replicas
 		switch {
 		case n.Paced || n.Deleting:
-		case n.Gated():
+		case gated && since >= 0 && since < touchEvery:
+			room--
+		case gated:
 			held = append(held, n)
-		case n.Strategy == node.RollingUpdate && (!n.Status.Observed || n.Status.Updated < n.Replicas-n.OwnPartition() || n.Status.Ready < n.Replicas):
+		case n.Strategy == node.RollingUpdate && (n.HasSlot || since < deadline) && rolls:
 			room--
 		}
 	}
@@ -131,7 +162,7 @@ func empty(m lease.Moves) bool {
 // reads Leases, namespace and StatefulSets live, one after the other, decides again and writes.
 func (c *controller) reconcileCell() op {
 	nodes, slots := c.look(c.cache.sets, c.cache.cell), sortedSlots(c.cache.leases)
-	if empty(lease.Decide(c.cache.cell, nodes, slots)) && len(leaving(nodes, slots)) == 0 {
+	if empty(lease.Decide(c.cache.cell, nodes, slots)) && len(leaving(c.cache.cell, nodes, slots, c.w.now)) == 0 {
 		return nil
 	}
 	return func() op { // live: Leases
@@ -140,10 +171,6 @@ func (c *controller) reconcileCell() op {
 		return func() op { // live: namespace
 			cell := c.w.cell
 			return func() op { // live: StatefulSets
-				if !known.stalePods {
-					c.refresh(kindPods)
-					c.refresh(kindRevisions)
-				}
 				nodes := c.look(c.w.sets, cell)
 				c.w.log("controller %d: cell decided on live reads", c.id)
 				return c.move(nodes, live, lease.Decide(cell, nodes, live), cell)
@@ -170,7 +197,7 @@ func (c *controller) move(nodes []lease.Node, slots []lease.Slot, m lease.Moves,
 	for _, slot := range m.Delete {
 		writes = append(writes, func() bool { return c.deleteLease(slot) })
 	}
-	return c.series(writes, c.letGo(leaving(nodes, slots)))
+	return c.series(writes, func() op { return c.letGo(leaving(cell, nodes, slots, c.w.now)) })
 }
 
 func (c *controller) series(writes []func() bool, after op) op {
@@ -213,6 +240,8 @@ func (c *controller) give(pairing lease.Pairing, cell node.Cell, why string) boo
 	c.w.log("controller %d: %s %s to %s", c.id, why, lease.Name(slot.Index), n.Name)
 	if why == "grant" {
 		c.w.granted(c.window, n)
+	} else {
+		c.w.adopts(n)
 	}
 	return true
 }
@@ -245,6 +274,9 @@ func (c *controller) updateLease(slot lease.Slot) bool {
 	if live, there := c.w.leases[slot.Name]; !there || live.ResourceVersion != slot.ResourceVersion {
 		return false
 	}
+	if c.w.leases[slot.Name] == slot {
+		return true // the API server stores no update that changes nothing
+	}
 	slot.ResourceVersion = strconv.FormatInt(c.w.nextRV(), 10)
 	c.w.leases[slot.Name] = slot
 	return true
@@ -264,6 +296,7 @@ func (c *controller) deleteLease(slot lease.Slot) bool {
 func (c *controller) reconcileNode(name string) op {
 	s := c.cache.sets[name]
 	if s == nil {
+		delete(c.memory, name)
 		return nil
 	}
 	f := c.facts(s, c.cache.cell)
@@ -283,30 +316,50 @@ func (c *controller) reconcileNode(name string) op {
 	return c.holding(s, f, step)
 }
 
-// remember is NodeReconciler.remember: progress that no plan shows renews the slot.
+// remember is NodeReconciler.remember: progress that the plan does not show renews the slot.
 func (c *controller) remember(f planner.Facts, step *planner.Step) {
-	progress := ""
-	for _, p := range f.Pods {
-		progress += string(p.UID) + strconv.FormatBool(p.Ready)
+	if step.Running == nil {
+		return
 	}
-	before, known := c.progress[f.UID]
-	c.progress[f.UID] = progress
-	if known && before != progress && f.Slot != nil && step.Plan == nil && step.Effect == nil {
+	remembered, now := c.memoryOf(f.Name), progress(f)
+	moved := remembered.plan == step.Running.ID && now > remembered.high
+	if remembered.plan != step.Running.ID || moved {
+		remembered.plan, remembered.high = step.Running.ID, now
+	}
+	if moved && step.Plan == nil && step.Effect == nil {
 		step.Plan = step.Running
 	}
 }
 
+// progress is Facts.progress.
+func progress(f planner.Facts) int {
+	updated, ready := 0, 0
+	for _, p := range f.Pods.From(f.FirstUpdated()) {
+		if p.Revision != f.Status.UpdateRevision || p.Deleting {
+			continue
+		}
+		updated++
+		if p.Ready {
+			ready++
+		}
+	}
+	return updated*(len(f.Pods)+1) + ready
+}
+
+func (c *controller) memoryOf(name string) *memory {
+	if c.memory[name] == nil {
+		c.memory[name] = &memory{}
+	}
+	return c.memory[name]
+}
+
+// atRest is NodeReconciler.performAtRest.
 func (c *controller) atRest(s *set, effect planner.Effect) op {
 	switch effect := effect.(type) {
 	case planner.Stamp:
 		return func() op { // live: pods
-			if !c.w.shows(s, effect.Cleared) {
-				if !known.staleStamp {
-					return nil
-				}
-				if c.w.draw != nil {
-					c.w.excuse(s, "a known fault stamps it by stale pods")
-				}
+			if !c.w.shows(s, effect.Cleared, true) {
+				return nil
 			}
 			return c.write("stamp", s, annotate(node.AnnotationCleared, effect.Cleared.String()), nil)
 		}
@@ -329,12 +382,18 @@ func (c *controller) holding(s *set, f planner.Facts, step planner.Step) op {
 		if !there || slot.UID != f.Slot.UID || slot.Transitions != f.Slot.Transitions || !slot.HeldBy(f.Name, f.UID) || slot.Plan != f.Slot.Plan {
 			return nil
 		}
-		_, opens := step.Effect.(planner.Open)
-		if step.Plan == nil && (!opens || known.openWithoutLease) {
+		plan, progress := step.Plan, true
+		if _, opens := step.Effect.(planner.Open); opens && plan == nil && step.Running != nil {
+			plan, progress = another(*step.Running), false
+		}
+		if plan == nil {
 			return c.effect(s, slot, step.Effect)
 		}
 		return func() op { // write: the plan
-			slot.Plan, slot.Renewed = step.Running.String(), c.w.now
+			slot.Plan = plan.String()
+			if progress {
+				slot.Renewed = c.w.now
+			}
 			if !c.updateLease(slot) {
 				return nil
 			}
@@ -343,6 +402,13 @@ func (c *controller) holding(s *set, f planner.Facts, step planner.Step) op {
 			return c.effect(s, slot, step.Effect)
 		}
 	}
+}
+
+// another is Plan.another, without a new id.
+func another(p planner.Plan) *planner.Plan {
+	p.Tasks = slices.Clone(p.Tasks)
+	p.Tasks[0].Attempt++
+	return &p
 }
 
 func (c *controller) effect(s *set, slot lease.Slot, effect planner.Effect) op {
@@ -356,8 +422,12 @@ func (c *controller) effect(s *set, slot lease.Slot, effect planner.Effect) op {
 	case planner.Forget:
 		return c.write("forget", s, forget(s, c.w.now), nil)
 	case planner.DeletePod:
+		if c.memoryOf(s.name).deleted == effect.Pod.UID {
+			return nil
+		}
 		return func() op { // live: the StatefulSet
-			if live := c.w.sets[s.name]; !known.staleDelete && (live == nil || live.uid != s.uid || live.generation != s.generation) {
+			live := c.w.sets[s.name]
+			if live == nil || live.uid != s.uid || live.generation != s.generation || live.status.update != s.status.update {
 				return nil
 			}
 			was := c.w.mayReplace(s, effect.Pod)
@@ -367,18 +437,10 @@ func (c *controller) effect(s *set, slot lease.Slot, effect planner.Effect) op {
 			}
 		}
 	case planner.Free:
-		return func() op { // live: the StatefulSet
-			if live := c.w.sets[s.name]; !known.staleFree && (live == nil || live.rv != s.rv) {
-				return nil
-			}
-			return func() op {
-				if live := c.w.sets[s.name]; known.staleFree && live != nil && live.rv != s.rv && c.w.draw != nil {
-					c.w.excuse(live, "a known fault gives its slot back by a stale StatefulSet")
-				}
-				c.free(slot, "nothing to roll")
-				return nil
-			}
-		}
+		return c.write("touch before free", s, touch(c.w.now), func() op {
+			c.free(slot, "nothing to roll")
+			return nil
+		})
 	case planner.Release:
 		return c.release(s, slot, effect.Cleared)
 	}
@@ -389,7 +451,7 @@ func (c *controller) effect(s *set, slot lease.Slot, effect planner.Effect) op {
 // release is NodeReconciler.release: live pods, then the StatefulSet, then the Lease.
 func (c *controller) release(s *set, slot lease.Slot, cleared node.Cleared) op {
 	return func() op { // live: pods
-		if !c.w.shows(s, cleared) {
+		if !c.w.shows(s, cleared, !s.view().ReleaseWhenUpdated) {
 			return nil
 		}
 		change := func(s *set) {
@@ -403,15 +465,19 @@ func (c *controller) release(s *set, slot lease.Slot, cleared node.Cleared) op {
 	}
 }
 
-// shows reports that the live pods are what cleared says: planner's Facts.seen over LivePods.
-func (w *world) shows(s *set, cleared node.Cleared) bool {
+// shows reports that the live pods are what cleared says: NodeReconciler.seesLive.
+func (w *world) shows(s *set, cleared node.Cleared, ready bool) bool {
 	from := s.view().OwnPartition()
-	pods := w.fleet(w.pods, s).From(from)
-	if len(pods) != max(0, int(s.replicas-from)) || len(pods) == 0 {
+	pods := w.fleet(w.pods, s)
+	staged := from >= s.replicas // by the writer's own partition: no pod is to be replaced
+	if !staged {
+		pods = pods.From(from)
+	}
+	if len(pods) == 0 || !staged && len(pods) != int(s.replicas-from) {
 		return false
 	}
 	for _, p := range pods {
-		if p.Deleting || p.Revision != cleared.Revision || (!p.Ready && !s.view().ReleaseWhenUpdated) {
+		if ready && !p.Ready || p.Deleting && (ready || !staged) || !staged && p.Revision != cleared.Revision {
 			return false
 		}
 	}
@@ -420,16 +486,16 @@ func (w *world) shows(s *set, cleared node.Cleared) bool {
 
 func (c *controller) deletePod(s *set, p node.Pod, was bool) {
 	live := c.w.pods[p.Name]
-	if c.deleted[s.uid] == p.UID || live == nil || live.uid != p.UID {
+	if live == nil || live.uid != p.UID {
 		return
 	}
-	c.deleted[s.uid] = p.UID
+	c.memoryOf(s.name).deleted = p.UID
 	if live.deleting {
 		return
 	}
 	// Invariant 9: only pods of another revision than is asked for, or broken ones of it; so by what was
 	// true at the live read of the Lease or is true now: nothing makes a pod and its set change in one.
-	if !was && !c.w.mayReplace(s, p) && (!known.staleDelete || c.w.draw == nil) {
+	if !was && !c.w.mayReplace(s, p) {
 		c.w.fail("(9) controller %d deletes %s, which runs what its set asks for", c.id, describePod(live))
 	}
 	c.w.counts["replace-pod"]++
@@ -465,7 +531,7 @@ func annotate(key, value string) func(*set) {
 }
 
 func touch(now time.Time) func(*set) {
-	return annotate(node.AnnotationTouch, strconv.FormatInt(now.UnixNano(), 36))
+	return annotate(node.AnnotationTouch, node.TouchAt(now))
 }
 
 func forget(s *set, now time.Time) func(*set) {

@@ -27,5 +27,6 @@
 //	go test ./model -run TestModel -rapid.checks=20000 -rapid.shrinktime=60s
 //
 // The steps of a seed depend on -rapid.steps, which a seed that was found with another value wants again.
-// Faults that are not mended yet are in the list known; each has a script that shows it.
+// What the model found and the product does not keep from happening is in the list known; each has a script that
+// shows it.
 package model

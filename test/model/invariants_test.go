@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/paceline/paceline/lease"
 	"github.com/paceline/paceline/node"
 	"github.com/paceline/paceline/webhook"
@@ -14,10 +16,13 @@ type window struct {
 	slots     int      // the most slots
 	unslotted []string // the nodes that rolled without one all the time
 	thawed    bool     // granting was allowed
+	// adopted holds who was given a slot beside the pass though it did not roll all the time: adoption may
+	// go over the count, and a pass cannot see what another does after its reads.
+	adopted map[types.UID]bool
 }
 
 func (w *world) open() *window {
-	x := &window{unslotted: w.unslotted()}
+	x := &window{unslotted: w.unslotted(), adopted: map[types.UID]bool{}}
 	w.windows = append(w.windows, x)
 	w.widen(x)
 	return x
@@ -30,6 +35,15 @@ func (w *world) widen(x *window) {
 		x.unslotted = slices.DeleteFunc(x.unslotted, func(name string) bool { return !slices.Contains(now, name) })
 	}
 	x.thawed = x.thawed || (w.cell.Paces() && !w.cell.Frozen)
+}
+
+// adopts is called at each adoption, before the next look at what rolls.
+func (w *world) adopts(n lease.Node) {
+	for _, x := range w.windows {
+		if !slices.Contains(x.unslotted, n.Name) {
+			x.adopted[n.UID] = true
+		}
+	}
 }
 
 // running counts the nodes that make the budget: cleared and ready, not paused, not being deleted.
@@ -52,9 +66,6 @@ func (w *world) unslotted() []string {
 		if s == nil || s.deleting || s.replicas == 0 || s.strategy == node.OnDelete || !w.paces(s, w.cell) || w.holds(s) {
 			continue
 		}
-		if w.draw != nil && (known.stalePods && s.annotations[node.AnnotationCleared] == "" || known.heldButOpen && s.gated()) {
-			continue
-		}
 		outdated := func(p *pod) bool { return p.ordinal >= int(s.from()) && p.revision != s.revision() }
 		if slices.ContainsFunc(w.podsOf(w.pods, name, s.uid), outdated) {
 			out = append(out, name)
@@ -67,10 +78,10 @@ func (w *world) unslotted() []string {
 // holders after the grant and nodes rolling without a slot all through the pass are no more than the
 // slots that there were at one moment of the pass.
 func (w *world) granted(x *window, n lease.Node) {
-	holders := map[string]bool{}
+	holders := map[types.UID]bool{}
 	for _, slot := range w.leases {
-		if !slot.Free() {
-			holders[string(slot.HolderUID)] = true
+		if !slot.Free() && !x.adopted[slot.HolderUID] {
+			holders[slot.HolderUID] = true
 		}
 	}
 	w.widen(x)

@@ -120,7 +120,7 @@ func (w *world) start(s *set, ordinal int, revision string) {
 	}
 	w.log("StatefulSet controller: create %s at %s", name, revision)
 	w.mayStart(s, name, revision)
-	w.putPod(pod{name: name, uid: w.uid("p"), owner: s.uid, set: s.name, ordinal: ordinal, revision: revision})
+	w.putPod(pod{name: name, uid: w.uid("p"), owner: s.uid, set: s.name, ordinal: ordinal, revision: revision, since: w.now})
 }
 
 func (w *world) remove(p *pod, why string) {
@@ -167,7 +167,7 @@ func (w *world) kubelet(name string) bool {
 	case !p.ready && !p.broken():
 		w.log("kubelet: %s is ready", name)
 		up := *p
-		up.ready = true
+		up.ready, up.since = true, w.now
 		w.putPod(up)
 		return true
 	}

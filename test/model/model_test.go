@@ -95,9 +95,6 @@ func (w *world) finish() {
 	}
 	w.check()
 	w.settle()
-	if known.strandedOnDelete {
-		w.unstrand()
-	}
 	w.settled()
 }
 
@@ -110,6 +107,7 @@ func (w *world) settle() {
 		}
 		before := w.rv
 		w.round(w.controllers[round%2])
+		w.now = w.now.Add(pause)
 		quiet++
 		if w.rv != before {
 			quiet = 0
@@ -176,15 +174,4 @@ func (w *world) settled() {
 	if want := lease.Count(w.running(), w.cell.Percent); len(w.leases) != want {
 		w.fail("(3) there are %d Leases for %d slots", len(w.leases), want)
 	}
-}
-
-// unstrand is a person who deletes the pods that strandedOnDelete leaves.
-func (w *world) unstrand() {
-	for _, p := range w.pods {
-		if s := w.sets[p.set]; s.strategy == node.OnDelete && p.revision != s.revision() && !w.holds(s) {
-			w.excuse(s, "a known fault strands it")
-			w.remove(p, "a person helps")
-		}
-	}
-	w.settle()
 }

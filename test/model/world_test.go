@@ -103,6 +103,7 @@ type pod struct {
 	ordinal  int
 	revision string
 	ready    bool
+	since    time.Time // when it became ready or ceased to be
 	deleting bool
 }
 
