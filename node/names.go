@@ -109,14 +109,12 @@ const (
 
 // Reasons of Events. W: reconcilers. R: people.
 const (
-	EventDeferred      = "UpdateDeferred"
-	EventSlotTaken     = "SlotTaken"
-	EventSlotFreed     = "SlotFreed"
-	EventTaskFailed    = "TaskFailed"
-	EventStuck         = "UpdateStuck"
-	EventLifted        = "UpdateLifted"
-	EventAdopted       = "UpdateAdopted"
-	EventInvalidCell   = "InvalidCellAnnotation"
-	EventInvalidPlan   = "InvalidPlan"
-	EventInvalidIntent = "InvalidAnnotation"
+	EventDeferred    = "UpdateDeferred"
+	EventSlotTaken   = "SlotTaken"
+	EventSlotFreed   = "SlotFreed"
+	EventTaskFailed  = "TaskFailed"
+	EventStuck       = "UpdateStuck"
+	EventLifted      = "UpdateLifted"
+	EventAdopted     = "UpdateAdopted"
+	EventInvalidCell = "InvalidCellAnnotation"
 )

@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -94,9 +93,9 @@ func (r *CellReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 
 // look reads a cell. The Leases come first: a node that is given back meanwhile then still counts.
 func (r *CellReconciler) look(ctx context.Context, from client.Reader, namespace string) (pass, error) {
-	var leases coordinationv1.LeaseList
-	if err := from.List(ctx, &leases, client.InNamespace(namespace)); err != nil {
-		return pass{}, fmt.Errorf("listing slot leases: %w", err)
+	slots, err := r.Fleet.Slots(ctx, from, namespace)
+	if err != nil {
+		return pass{}, err
 	}
 	cell, problems, err := r.Fleet.Cell(ctx, from, namespace)
 	if err != nil {
@@ -106,7 +105,7 @@ func (r *CellReconciler) look(ctx context.Context, from client.Reader, namespace
 	if err != nil {
 		return pass{}, err
 	}
-	return pass{namespace, cell, problems, nodes, lease.FromList(&leases)}, nil
+	return pass{namespace, cell, problems, nodes, slots}, nil
 }
 
 func (p pass) moves() lease.Moves { return lease.Decide(p.cell, p.nodes, p.slots) }

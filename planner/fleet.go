@@ -88,10 +88,10 @@ func (f Fleet) Nodes(ctx context.Context, from client.Reader, namespace string, 
 	return nodes, nil
 }
 
-// Slots reads the slots of a namespace from the cache.
-func (f Fleet) Slots(ctx context.Context, namespace string) ([]lease.Slot, error) {
+// Slots reads the slots of a namespace.
+func (f Fleet) Slots(ctx context.Context, from client.Reader, namespace string) ([]lease.Slot, error) {
 	var list coordinationv1.LeaseList
-	if err := f.Cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := from.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing slot leases: %w", err)
 	}
 	return lease.FromList(&list), nil
@@ -99,7 +99,7 @@ func (f Fleet) Slots(ctx context.Context, namespace string) ([]lease.Slot, error
 
 // Line reads who holds and who waits in a cell at a glance, from the cache: for messages alone.
 func (f Fleet) Line(ctx context.Context, namespace string) (lease.Queue, error) {
-	slots, err := f.Slots(ctx, namespace)
+	slots, err := f.Slots(ctx, f.Cache, namespace)
 	if err != nil {
 		return lease.Queue{}, err
 	}

@@ -157,7 +157,7 @@ func (r *NodeReconciler) facts(ctx context.Context, set *appsv1.StatefulSet) (Fa
 	if err != nil {
 		return Facts{}, err
 	}
-	slots, err := r.Fleet.Slots(ctx, set.Namespace)
+	slots, err := r.Fleet.Slots(ctx, r.Fleet.Cache, set.Namespace)
 	if err != nil {
 		return Facts{}, err
 	}
