@@ -36,6 +36,8 @@ type Node struct {
 // Queue is who holds the slots of a cell and who is next. One function makes it for the reconciler,
 // the webhook's text, the plugin and the preview.
 type Queue struct {
+	// Frozen: nothing is granted, whatever is free.
+	Frozen bool
 	// Running is the number of nodes that count, Slots the budget made of it.
 	Running, Slots int
 	// Holders holds the nodes with a slot, by name.
@@ -53,7 +55,7 @@ func (q Queue) Room() int { return max(0, q.Slots-len(q.Holders)-len(q.Unslotted
 
 // Line reads who holds, who rolls without a slot, and who waits.
 func Line(cell node.Cell, nodes []Node, slots []Slot) Queue {
-	var queue Queue
+	queue := Queue{Frozen: cell.Frozen}
 	holding := holders(slots)
 	for _, n := range nodes {
 		itself := identity{n.Name, n.UID}
@@ -265,15 +267,28 @@ func Names(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// Behind says behind whom the named node waits, for people: its place, the holders, those before it.
+// Behind says behind whom the named node waits, for people: its place, the holders, and a freeze first.
 func (q Queue) Behind(name string) string {
 	place, _ := slices.BinarySearch(q.Waiting, name) // where its name belongs, also if it is not in line yet
+	text := fmt.Sprintf("place %d for %s", place+1, counted(q.Slots, "slot"))
+	if q.Frozen {
+		text = "the cell is frozen (annotation " + node.AnnotationFreeze + "); " + text
+	}
 	busy := slices.Concat(q.Holders, q.Unslotted)
-	if len(busy) == 0 && q.Unsure > 0 {
-		return fmt.Sprintf("place %d for %d slots; %d nodes are not yet known to be at rest", place+1, q.Slots, q.Unsure)
+	switch {
+	case len(busy) > 0:
+		return text + " held by " + Names(busy)
+	case q.Unsure > 0:
+		return text + "; not yet known to be at rest: " + counted(q.Unsure, "node")
+	case q.Slots > 0 && !q.Frozen:
+		return text + ", free now"
 	}
-	if len(busy) == 0 {
-		return fmt.Sprintf("place %d, all %d slots free", place+1, q.Slots)
+	return text
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
 	}
-	return fmt.Sprintf("place %d for %d slots held by %s", place+1, q.Slots, Names(busy))
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -389,5 +389,12 @@ func TestBehind(t *testing.T) {
 	require.Equal(t, "place 1 for 2 slots held by x, y", queue.Behind("a"))
 	require.Equal(t, "place 2 for 2 slots held by x, y", queue.Behind("b"))
 	require.Equal(t, "place 3 for 2 slots held by x, y", queue.Behind("new"), "whom the line does not know yet comes last")
-	require.Equal(t, "place 1, all 2 slots free", Queue{Slots: 2}.Behind("a"))
+	require.Equal(t, "place 1 for 2 slots, free now", Queue{Slots: 2}.Behind("a"))
+	require.Equal(t, "place 1 for 1 slot held by x", Queue{Slots: 1, Holders: []string{"x"}}.Behind("a"))
+	require.Equal(t, "place 1 for 0 slots", Queue{}.Behind("a"), "none is made yet")
+	require.Equal(t, "place 1 for 2 slots; not yet known to be at rest: 1 node", Queue{Slots: 2, Unsure: 1}.Behind("a"))
+	const frozen = "the cell is frozen (annotation " + node.AnnotationFreeze + "); "
+	require.Equal(t, frozen+"place 1 for 2 slots", Queue{Slots: 2, Frozen: true}.Behind("a"), "free slots are of no use to it")
+	queue.Frozen = true
+	require.Equal(t, frozen+"place 1 for 2 slots held by x, y", queue.Behind("a"))
 }

@@ -101,6 +101,8 @@ const (
 	ReasonNoDrift        = "NoDrift"
 	ReasonProgressing    = "Progressing"
 	ReasonWaiting        = "Waiting"
+	ReasonFrozen         = "Frozen"
+	ReasonNotPaced       = "NotPaced"
 	ReasonSettled        = "Settled"
 	ReasonStuck          = "ProgressDeadlineExceeded"
 	ReasonPaused         = "Paused"

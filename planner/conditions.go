@@ -24,14 +24,14 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 	switch {
 	case f.Slot != nil && !unchanged:
 		update.Status, update.Reason = true, node.ReasonUpdateStarted
-		update.Message = fmt.Sprintf("rolls on %s: %s: %s", f.Slot.Name, step.Task, step.Waiting)
+		update.Message = fmt.Sprintf("rolls on %s: %s", f.Slot.Name, step.doing())
 		if step.Err != nil {
 			update.Status, update.Reason, update.Message = false, node.ReasonUpdateFailed, step.Err.Error()
 		}
 		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonProgressing, update.Message
 		if f.Slot.Stuck(f.Now) {
 			stalled.Status, stalled.Reason = true, node.ReasonStuck
-			stalled.Message = fmt.Sprintf("no progress on %s for more than %s: %s: %s", f.Slot.Name, f.Slot.Deadline, step.Task, step.Waiting)
+			stalled.Message = fmt.Sprintf("no progress on %s for more than %s: %s", f.Slot.Name, f.Slot.Deadline, step.doing())
 		}
 	case f.Paced && f.Slot == nil && f.inFlight():
 		update.Status, update.Reason = true, node.ReasonUpdateStarted
@@ -40,12 +40,20 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 	case f.waits():
 		update.Reason, update.Message = node.ReasonUpdateDeferred, waiting(f, queue)
 		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message
+		if f.Cell.Frozen {
+			reconciling.Reason = node.ReasonFrozen
+		}
 	case f.Paced && f.PausedByHand && f.Gated():
 		update.Reason, update.Message = node.ReasonUpdateDeferred, "paused by annotation "+node.AnnotationPaused+"; not queued"
 	case !f.Paced && f.HasHeld:
 		update.Reason = node.ReasonUpdateDeferred
 		update.Message = "not paced any more; waits to be let go, as many at a time as there were slots"
 		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message
+	case !f.Paced:
+		update.Reason, update.Message = node.ReasonNotPaced, "not paced: Paceline does not look after it"
+		if f.outdated() {
+			update.Message += "; pods of an older revision stay until somebody deletes them (OnDelete)"
+		}
 	case f.Replicas == 0:
 		update.Message = "replicas are 0: it runs nothing"
 	case previous == node.ReasonUpdateStarted || previous == node.ReasonUpdateComplete:
@@ -59,9 +67,15 @@ func (f Facts) waits() bool {
 	return f.Paced && f.Slot == nil && !f.Paused() && !f.Deleting && (f.Drift(f.Cell.Pace) || f.outdated()) && !f.inFlight()
 }
 
-func waiting(f Facts, queue lease.Queue) string {
-	if f.Cell.Frozen {
-		return fmt.Sprintf("the cell is frozen (annotation %s); %s", node.AnnotationFreeze, queue.Behind(f.Name))
+// doing says what a plan is at, for people.
+func (s Step) doing() string {
+	if s.Task == "" {
+		return s.Waiting
 	}
+	return string(s.Task) + ": " + s.Waiting
+}
+
+func waiting(f Facts, queue lease.Queue) string {
+	queue.Frozen = f.Cell.Frozen // the queue was noted a moment ago
 	return "waits for a slot, " + queue.Behind(f.Name)
 }

@@ -37,7 +37,7 @@ func TestConditions(t *testing.T) {
 		"withdrawn: no drift":         {resting(), nil, node.ReasonUpdateDeferred, node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, false, ""},
 		"waiting names the holders":   {held, nil, "", node.ReasonUpdateDeferred, false, node.ReasonWaiting, node.ReasonSettled, false, "waits for a slot, place 1 for 2 slots held by rpc-8, rpc-9"},
 		"waiting again after a roll":  {held, nil, node.ReasonUpdateComplete, node.ReasonUpdateDeferred, false, node.ReasonWaiting, node.ReasonSettled, false, "waits for a slot"},
-		"waiting in a frozen cell":    {held.but(func(f *Facts) { f.Cell.Frozen = true }), nil, "", node.ReasonUpdateDeferred, false, node.ReasonWaiting, node.ReasonSettled, false, "the cell is frozen (annotation " + node.AnnotationFreeze + "); place 1"},
+		"waiting in a frozen cell":    {held.but(func(f *Facts) { f.Cell.Frozen = true }), nil, "", node.ReasonUpdateDeferred, false, node.ReasonFrozen, node.ReasonSettled, false, "the cell is frozen (annotation " + node.AnnotationFreeze + "); place 1"},
 		"rolling":                     {rolling(), nil, node.ReasonUpdateDeferred, node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "rolls on paceline-slot-0: replace-pod: waiting for 1 of 1 pods"},
 		"at the deadline: not stuck":  {rolling(onTime), nil, "", node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, ""},
 		"past the deadline: stuck":    {rolling(late), nil, "", node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonStuck, false, ""},
@@ -49,7 +49,10 @@ func TestConditions(t *testing.T) {
 		"paused by hand, no drift":    {resting(pausedByHand), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, true, ""},
 		"replicas 0":                  {resting(replicas(0), runsPods(), neverCleared), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, true, ""},
 		"left pacing, held still":     {resting(asks("v2"), gated, leftPacing), nil, node.ReasonUpdateDeferred, node.ReasonUpdateDeferred, false, node.ReasonWaiting, node.ReasonSettled, false, "let go"},
-		"left pacing after a message": {resting(leftPacing, neverCleared), nil, node.ReasonUpdateDeferred, node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, false, ""},
+		"left pacing after a message": {resting(leftPacing, neverCleared), nil, node.ReasonUpdateDeferred, node.ReasonNotPaced, false, node.ReasonSettled, node.ReasonSettled, false, "not paced"},
+		"left pacing with drift":      {resting(asks("v2"), leftPacing, neverCleared), nil, node.ReasonUpdateDeferred, node.ReasonNotPaced, false, node.ReasonSettled, node.ReasonSettled, false, "not paced: Paceline does not look after it"},
+		"left pacing, OnDelete drift": {resting(onDelete, asks("v2"), leftPacing, neverCleared), nil, node.ReasonUpdateComplete, node.ReasonNotPaced, false, node.ReasonSettled, node.ReasonSettled, false, "stay until somebody deletes them"},
+		"left pacing in mid-roll":     {rolling(leftPacing), nil, node.ReasonUpdateStarted, node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "rolls on paceline-slot-0: it left pacing in mid-roll"},
 		"rolling without a slot yet":  {resting(asks("v2")), nil, "", node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "without a slot"},
 	}
 	for name, c := range cases {

@@ -87,6 +87,46 @@ func TestABlinkIsNoReasonToReplaceASecondPod(t *testing.T) {
 	}
 }
 
+// On RollingUpdate Kubernetes waits for such a pod too: the message says for which.
+func TestAWaitForAnUnreadyPodNamesIt(t *testing.T) {
+	t.Parallel()
+	f := rolling(replicas(2), runsPods(pod{"v1", notReady}, pod{"v2", ""}), blinks)
+	require.Equal(t, "pod rpc-0-0 of the older revision is not ready; it is replaced after 30s of that", replacePod(f).Waiting)
+}
+
+// A message that only counts differently waits; a freeze, a thaw, a pause and its end do not.
+func TestConditionsAreWrittenWhenAReasonChanges(t *testing.T) {
+	t.Parallel()
+	waits := resting(asks("v2"), gated)
+	frozen := func(f *Facts) { f.Cell.Frozen = true }
+	stopped := resting(replicas(0), runsPods(), neverCleared)
+	for name, c := range map[string]struct {
+		before, after Facts
+		since         time.Duration
+		want          bool
+	}{
+		"nothing new":                    {waits, waits, 0, false},
+		"a minute later":                 {waits, waits, time.Minute, true},
+		"frozen":                         {waits, waits.but(frozen), 0, true},
+		"thawed":                         {waits.but(frozen), waits, 0, true},
+		"scaled to 0":                    {resting(), stopped, 0, true},
+		"scaled up again":                {stopped, resting(neverCleared), 0, true},
+		"paused by hand":                 {waits, waits.but(pausedByHand), 0, true},
+		"its slot came":                  {waits, rolling(), 0, true},
+		"rolling, a moment later":        {rolling(), rolling(), time.Second, false},
+		"rolling, a while later":         {rolling(), rolling(), refreshRolling, true},
+		"left pacing":                    {resting(), resting(leftPacing), 0, true},
+		"left pacing, what it runs said": {resting(leftPacing), resting(leftPacing), 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			have, _ := node.SetConditions(nil, Conditions(c.before, Next(c.before), lease.Queue{}, node.ReasonNoDrift), moment)
+			want := Conditions(c.after, Next(c.after), lease.Queue{}, node.ReasonOf(have, node.ConditionUpdate))
+			require.Equal(t, c.want, c.after.due(have, want, c.after.Now.Add(-c.since)))
+		})
+	}
+}
+
 // Falling back is no progress: a pod that crashes again and again is stuck in the end.
 func TestProgressOnlyGrows(t *testing.T) {
 	t.Parallel()

@@ -99,11 +99,15 @@ func (f Fleet) Slots(ctx context.Context, from client.Reader, namespace string) 
 
 // Line reads who holds and who waits in a cell at a glance, from the cache: for messages alone.
 func (f Fleet) Line(ctx context.Context, namespace string) (lease.Queue, error) {
+	cell, _, err := f.Cell(ctx, f.Cache, namespace)
+	if err != nil {
+		return lease.Queue{}, err
+	}
 	slots, err := f.Slots(ctx, f.Cache, namespace)
 	if err != nil {
 		return lease.Queue{}, err
 	}
-	queue := lease.Queue{Slots: len(slots)}
+	queue := lease.Queue{Frozen: cell.Frozen, Slots: len(slots)}
 	for _, slot := range slots {
 		if !slot.Free() {
 			queue.Holders = append(queue.Holders, slot.Holder)

@@ -245,14 +245,8 @@ func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Fac
 	if !changed {
 		return nil
 	}
-	sameReason := node.ReasonOf(conditions, node.ConditionUpdate) == previous &&
-		node.ReasonOf(conditions, node.ConditionStalled) == node.ReasonOf(set.Status.Conditions, node.ConditionStalled)
 	next := len(queue.Waiting) > 0 && queue.Waiting[0] == f.Name
-	refresh := refreshWaiting
-	if f.Slot != nil {
-		refresh = refreshRolling
-	}
-	if sameReason && !next && f.Now.Sub(remembered.wrote) < refresh {
+	if !next && !f.due(set.Status.Conditions, want, remembered.wrote) {
 		return nil
 	}
 	if err := r.writeConditions(ctx, set, conditions); err != nil {
@@ -261,6 +255,21 @@ func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Fac
 	remembered.wrote = f.Now
 	r.announceConditions(set, want, previous, remembered)
 	return nil
+}
+
+// due reports that conditions are to be written now: a reason changed, or the last message is old enough
+// to say it anew.
+func (f Facts) due(have []appsv1.StatefulSetCondition, want []node.Condition, wrote time.Time) bool {
+	for _, c := range want {
+		if c.Reason != node.ReasonOf(have, c.Type) {
+			return true
+		}
+	}
+	refresh := refreshWaiting
+	if f.Slot != nil {
+		refresh = refreshRolling
+	}
+	return !f.Paced || f.Now.Sub(wrote) >= refresh
 }
 
 // nextLook is when to look again although nothing was seen to change; 0: never, it is no business of ours.

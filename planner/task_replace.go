@@ -40,6 +40,8 @@ func replacePod(f Facts) Outcome {
 		return waitFor("waiting for %d of %d pods to be created", f.wanted()-len(pods), f.wanted())
 	case coming != nil:
 		return waitFor("waiting for pod %s to be ready", coming.Name)
+	case f.Strategy == node.RollingUpdate && firstUnready(outdated, f.Now) != nil:
+		return waitFor("pod %s of the older revision is not ready; it is replaced after %s of that", firstUnready(outdated, f.Now).Name, brokenAfter)
 	case f.Strategy == node.RollingUpdate:
 		return waitFor("waiting for %d of %d pods to be replaced", len(outdated), f.wanted())
 	}

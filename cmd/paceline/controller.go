@@ -47,7 +47,7 @@ func controllerCommand() *cobra.Command {
 }
 
 func run(ctx context.Context, f flags) error {
-	ctrl.SetLogger(zap.New(zap.UseDevMode(false), zap.Level(level(f.verbose))))
+	ctrl.SetLogger(zap.New(zap.UseDevMode(false), zap.Level(level(f.verbose)), zap.StacktraceLevel(zapcore.PanicLevel)))
 	cfg, err := config.Load(f.config)
 	if err != nil {
 		return usageError{err}

@@ -16,6 +16,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,7 +61,7 @@ func start(ctx context.Context, kube *rest.Config, cfg config.Config, f flags) e
 	if err := checks(mgr, certificates); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return runUntil(ctx, stopWithin+stopGrace, mgr.Start)
 }
 
 func manager(kube *rest.Config, cfg config.Config, f flags, certificates *certs.Manager) (ctrl.Manager, error) {
@@ -82,6 +83,7 @@ func manager(kube *rest.Config, cfg config.Config, f flags, certificates *certs.
 		LeaderElectionNamespace: electionNamespace,
 		// A replica that stops gives leadership back: the next roll need not wait for it to run out.
 		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(stopWithin),
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
 			Port: cfg.Webhook.Port,
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -104,8 +106,10 @@ func caches() cache.Options {
 	if err == nil { // a constant: cannot fail
 		selector = selector.Add(*ofSets)
 	}
+	unreadable := &watchErrors{clock: clock.RealClock{}}
 	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultWatchErrorHandler: unreadable.handle,
+		DefaultTransform:         cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                {Label: selector, Transform: slimPod},
 			&appsv1.ControllerRevision{}: {Transform: planner.SlimRevision},

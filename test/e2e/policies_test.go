@@ -49,3 +49,31 @@ func TestANamespaceEditorCannotFakeASlot(t *testing.T) {
 	require.Equal(t, harness.HeldPartition, *cell.Node(t, "rpc-00").Spec.UpdateStrategy.RollingUpdate.Partition, "the partition opens no hold")
 	cell.Finish(t, checker.Expect{Quiet: true})
 }
+
+// What a person writes wrong is refused where the value is known to be wrong, and warned of where the name is not
+// known: neither passes in silence. What stands there already blocks nothing.
+func TestMisspeltIntentsAreSaid(t *testing.T) {
+	t.Parallel()
+	cell := rig.NewCell(t, harness.CellOptions{Budget: "50", Nodes: 1})
+	for name, c := range map[string]struct {
+		args    []string
+		refused bool
+		says    string
+	}{
+		"an unknown annotation of a namespace": {[]string{"annotate", "namespace", cell.Name, "paceline.io/frezze=true"}, false, "paceline.io/frezze has no effect on a Namespace"},
+		"a percentage with its sign":           {[]string{"annotate", "namespace", cell.Name, "--overwrite", "paceline.io/drift-update-budget-percent=25%"}, true, `"25%": want an integer from 0 to 100`},
+		"an unknown annotation of a node":      {[]string{"annotate", "-n", cell.Name, "statefulset", "rpc-00", "paceline.io/pause=true"}, false, "paceline.io/pause has no effect on a StatefulSet"},
+		"a wrong value":                        {[]string{"annotate", "-n", cell.Name, "statefulset", "rpc-00", "paceline.io/paused=yes"}, true, `paceline.io/paused: "yes": want true or false`},
+		"a wrong label of a node":              {[]string{"label", "-n", cell.Name, "statefulset", "rpc-00", "paceline.io/pacing=off"}, false, `"off" has no effect here: want disabled`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := rig.Kubectl(t.Context(), "", c.args...)
+			require.Equal(t, c.refused, err != nil, output.Stderr)
+			require.Contains(t, output.Stderr, c.says)
+		})
+	}
+	output, err := rig.Kubectl(t.Context(), "", "annotate", "namespace", cell.Name, "note=kept")
+	require.NoError(t, err)
+	require.Empty(t, output.Stderr, "what stands there is not said again")
+	cell.Finish(t, checker.Expect{Quiet: true})
+}

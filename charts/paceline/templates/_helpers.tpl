@@ -59,3 +59,24 @@ zz-paceline
 {{- define "paceline.port" -}}
 {{- regexFind "[0-9]+$" . -}}
 {{- end }}
+
+{{/* Validations of annotations: a list of key, pattern, and want for the message. What stands there already blocks no other edit. */}}
+{{- define "paceline.annotationValues" -}}
+{{- range . }}
+- expression: >-
+    !({{ .key | squote }} in object.metadata.annotations)
+    || object.metadata.annotations[{{ .key | squote }}].matches({{ .pattern | squote }})
+    || (request.operation == 'UPDATE'
+        && oldObject.metadata.?annotations[?{{ .key | squote }}] == object.metadata.?annotations[?{{ .key | squote }}])
+  messageExpression: >-
+    '{{ .key }}: "' + object.metadata.annotations[{{ .key | squote }}] + '": want {{ .want }}'
+  reason: Invalid
+{{- end }}
+{{- end -}}
+
+{{/* A CEL expression: the new annotations of paceline.io that are none of the names given. */}}
+{{- define "paceline.unknownAnnotations" -}}
+object.metadata.?annotations.orValue({}).filter(key, key.startsWith('paceline.io/')
+  && !(request.operation == 'UPDATE' && oldObject.metadata.?annotations[?key].hasValue())
+  && !(key in [{{ range $i, $name := . }}{{ if $i }}, {{ end }}'paceline.io/{{ $name }}'{{ end }}]))
+{{- end -}}

@@ -147,7 +147,7 @@ func (c *Config) keys() map[string]setter {
 		"webhook.url":         text(&c.Webhook.URL, "an https URL without query, or nothing", emptyOr(isWebhookURL)),
 		"webhook.serviceName": text(&c.Webhook.ServiceName, "a DNS label (a-z, 0-9, -; at most 63)", isDNSLabel),
 		// The API server waits at most 30 s for a webhook.
-		"webhook.timeout": duration(&c.Webhook.Timeout, time.Second, 30*time.Second),
+		"webhook.timeout": wholeSeconds(&c.Webhook.Timeout, time.Second, 30*time.Second),
 
 		"metrics.bindAddress": text(&c.Metrics.BindAddress, `an address such as :8443, or "0" for none`, orZero(isAddress)),
 		"metrics.secure":      boolean(&c.Metrics.Secure),

@@ -71,6 +71,16 @@ func oneOf(into *string, choices ...string) setter {
 	})
 }
 
+// wholeSeconds is duration for what Kubernetes takes in seconds alone.
+func wholeSeconds(into *time.Duration, low, high time.Duration) setter {
+	return func(node *yaml.Node) string {
+		if want := duration(into, low, high)(node); want != "" || *into%time.Second != 0 {
+			return fmt.Sprintf("whole seconds such as 3s, from %s to %s", short(low), short(high))
+		}
+		return ""
+	}
+}
+
 func duration(into *time.Duration, low, high time.Duration) setter {
 	return func(node *yaml.Node) string {
 		text, ok := asText(node)
