@@ -163,7 +163,7 @@ func wanted(cell node.Cell, queue Queue, nodes []Node, slots []Slot) int {
 	switch {
 	case cell.Paces():
 		return queue.Slots
-	case slices.ContainsFunc(nodes, func(n Node) bool { return n.HasHeld || (cell.Enabled && n.Gated()) }):
+	case slices.ContainsFunc(nodes, func(n Node) bool { return n.HasWish() || (cell.Enabled && n.Gated()) }):
 		return len(slots)
 	}
 	return 0

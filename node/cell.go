@@ -94,10 +94,6 @@ type Scope struct {
 // Cell reads a namespace within the scope. A namespace outside it is no cell.
 func (s Scope) Cell(namespace string, nsLabels, annotations map[string]string) (Cell, []error) {
 	cell, problems := ParseCell(nsLabels, annotations, s.Defaults)
-	if cell.Gate == GatePin {
-		problems = append(problems, fmt.Errorf("gate %s: this version has the gate %s only, which is in force", GatePin, GateNative))
-		cell.Gate = GateNative
-	}
 	if len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, namespace) {
 		cell.Enabled = false
 	}

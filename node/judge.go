@@ -3,16 +3,19 @@ package node
 // Paused reports a node that runs nothing or is not to be queued: replicas 0, or paused "true".
 func (v View) Paused() bool { return v.Replicas == 0 || v.PausedByHand }
 
-// Gated reports a node whose pods are held: its partition is HeldPartition, or it carries held.
+// HasWish reports a node that carries a wish which waits: held (native gate) or deferred (pin gate).
+func (v View) HasWish() bool { return v.HasHeld || v.HasDeferred }
+
+// Gated reports a node whose wish is kept from its pods: it waits, or its partition is HeldPartition.
 func (v View) Gated() bool {
-	return v.HasHeld || (v.Partition != nil && *v.Partition == HeldPartition)
+	return v.HasWish() || (v.Partition != nil && *v.Partition == HeldPartition)
 }
 
-// Closed reports that Kubernetes itself holds the pods: the partition on RollingUpdate; on OnDelete
-// nothing restarts by itself, so held alone says so. A node can carry held and roll all the same, where
+// Closed reports that Kubernetes itself holds the pods: the partition on RollingUpdate, or a template that
+// is pinned; on OnDelete nothing restarts by itself, so held alone says so. A node can carry held and roll all the same, where
 // its strategy or partition was changed while no webhook looked.
 func (v View) Closed() bool {
-	if v.Strategy == OnDelete {
+	if v.Strategy == OnDelete || v.HasDeferred {
 		return v.Gated()
 	}
 	return v.Partition != nil && *v.Partition == HeldPartition
@@ -26,13 +29,15 @@ func (v View) Runs() bool {
 
 // Running returns the paced fields that drift is measured against: those of cleared (what the
 // ordinals from the writer's partition up run), without it those of held, without it the
-// template's own. False: the node is gated and nothing readable says what it runs.
+// stored template's own. False: the node is gated and nothing readable says what it runs.
 func (v View) Running() (Paced, bool) {
 	switch {
 	case v.Cleared != nil:
 		return v.Cleared.Canary, true
 	case v.Held != nil:
 		return v.Held.Running, true
+	case v.Pinned != nil:
+		return *v.Pinned, true
 	case v.Gated():
 		return Paced{}, false
 	}

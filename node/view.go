@@ -57,13 +57,17 @@ type View struct {
 	ReleaseWhenUpdated bool
 	// Touched is when Paceline last made admission look at the node; zero: never, or not readable.
 	Touched time.Time
-	// Held and Cleared are Paceline's annotations; nil: not there or not readable.
-	Held    *Held
-	Cleared *Cleared
+	// Pinned is the paced fields of the stored template where it is pinned (pin gate); Template is then what
+	// it is to be. nil: nothing is deferred.
+	Pinned *Paced
+	// Held, Deferred and Cleared are Paceline's annotations; nil: not there or not readable.
+	Held     *Held
+	Deferred *Deferred
+	Cleared  *Cleared
 	// Slot is the annotation slot; nil: not there or not readable.
 	Slot *SlotRef
-	// HasHeld and HasSlot report that the annotation is there, readable or not.
-	HasHeld, HasSlot bool
+	// HasHeld, HasDeferred and HasSlot report that the annotation is there, readable or not.
+	HasHeld, HasDeferred, HasSlot bool
 	// Problems names each annotation that could not be read, and why.
 	Problems []error
 }
@@ -82,7 +86,9 @@ type Spec struct {
 	Start     int32
 	Strategy  Strategy
 	Partition *int32
-	Template  Paced
+	// Template is the paced fields asked for; Pinned those that stand, where they are pinned, else nil.
+	Template Paced
+	Pinned   *Paced
 }
 
 // NewView makes a View. Annotations that cannot be read are named in Problems and count as there:
@@ -90,7 +96,7 @@ type Spec struct {
 func NewView(meta Meta, spec Spec, status Status) View {
 	view := View{
 		Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, Deleting: meta.Deleting,
-		Replicas: 1, Start: spec.Start, Strategy: spec.Strategy, Partition: spec.Partition, Template: spec.Template,
+		Replicas: 1, Start: spec.Start, Strategy: spec.Strategy, Partition: spec.Partition, Template: spec.Template, Pinned: spec.Pinned,
 		Status: status, Labels: meta.Labels,
 	}
 	if spec.Replicas != nil {
@@ -109,6 +115,11 @@ func (v *View) readOwned(annotations map[string]string) {
 	if value, ok := annotations[AnnotationHeld]; ok {
 		v.HasHeld = true
 		v.Held, err = ParseHeld(value)
+		v.problem(err)
+	}
+	if value, ok := annotations[AnnotationDeferred]; ok {
+		v.HasDeferred = true
+		v.Deferred, err = ParseDeferred(value)
 		v.problem(err)
 	}
 	if value, ok := annotations[AnnotationCleared]; ok {
@@ -158,16 +169,22 @@ func ViewOf(set *appsv1.StatefulSet, revisions Revisions) (View, error) {
 	}
 	template, recorded := revisions[status.UpdateRevision]
 	if !recorded || !status.Observed {
-		text, err := json.Marshal(set.Spec.Template)
-		if err != nil {
-			return View{}, fmt.Errorf("reading template of StatefulSet %s: %w", set.Name, err)
-		}
-		if template, err = PacedOfTemplate(text); err != nil {
-			return View{}, fmt.Errorf("reading StatefulSet %s: %w", set.Name, err)
+		var err error
+		if template, err = pacedOf(set, nil); err != nil {
+			return View{}, err
 		}
 	}
 	spec := Spec{
 		Replicas: set.Spec.Replicas, Strategy: Strategy(set.Spec.UpdateStrategy.Type), Template: template,
+	}
+	if value, ok := set.Annotations[AnnotationDeferred]; ok {
+		stands := template
+		spec.Pinned = &stands
+		if deferred, err := ParseDeferred(value); err == nil {
+			if spec.Template, err = pacedOf(set, deferred); err != nil {
+				return View{}, err
+			}
+		}
 	}
 	if set.Spec.Ordinals != nil {
 		spec.Start = set.Spec.Ordinals.Start
@@ -180,4 +197,20 @@ func ViewOf(set *appsv1.StatefulSet, revisions Revisions) (View, error) {
 		Labels: set.Labels, Annotations: set.Annotations,
 	}
 	return NewView(meta, spec, status), nil
+}
+
+// pacedOf reads the paced fields of a decoded template, with what is deferred in it.
+func pacedOf(set *appsv1.StatefulSet, deferred *Deferred) (Paced, error) {
+	text, err := json.Marshal(set.Spec.Template)
+	if err == nil && deferred != nil {
+		text, err = deferred.Render(text)
+	}
+	if err != nil {
+		return Paced{}, fmt.Errorf("reading template of StatefulSet %s: %w", set.Name, err)
+	}
+	paced, err := PacedOfTemplate(text)
+	if err != nil {
+		return Paced{}, fmt.Errorf("reading StatefulSet %s: %w", set.Name, err)
+	}
+	return paced, nil
 }

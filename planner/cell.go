@@ -125,7 +125,7 @@ func (p pass) leaving(now time.Time, deadline time.Duration) []lease.Node {
 	var held []lease.Node
 	room := max(1, len(p.slots))
 	for _, n := range p.nodes {
-		gated := n.HasHeld || (p.cell.Enabled && n.Gated()) // elsewhere the reserved partition is no business of ours
+		gated := n.HasWish() || (p.cell.Enabled && n.Gated()) // elsewhere the reserved partition is no business of ours
 		switch {
 		case n.Paced || n.Deleting:
 		case gated && mayTouch(n.View, now) > 0:

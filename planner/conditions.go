@@ -45,7 +45,7 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 		}
 	case f.Paced && f.PausedByHand && f.Gated():
 		update.Reason, update.Message = node.ReasonUpdateDeferred, "paused by annotation "+node.AnnotationPaused+"; not queued"
-	case !f.Paced && f.HasHeld:
+	case !f.Paced && f.HasWish():
 		update.Reason = node.ReasonUpdateDeferred
 		update.Message = "not paced any more; waits to be let go, as many at a time as there were slots"
 		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message

@@ -147,7 +147,7 @@ func (r *NodeReconciler) free(ctx context.Context, set *appsv1.StatefulSet, slot
 
 func (r *NodeReconciler) forget(ctx context.Context, set *appsv1.StatefulSet) error {
 	changes := map[string]*string{node.AnnotationSlot: nil, node.AnnotationCleared: nil}
-	if set.Annotations[node.AnnotationHeld] != "" {
+	if set.Annotations[node.AnnotationHeld]+set.Annotations[node.AnnotationDeferred] != "" {
 		changes[node.AnnotationTouch] = text(node.TouchAt(r.Clock.Now()))
 	}
 	return r.annotate(ctx, set, changes)

@@ -119,7 +119,8 @@ func (f Fleet) Line(ctx context.Context, namespace string) (lease.Queue, error) 
 	}
 	for i := range sets.Items {
 		_, held := sets.Items[i].Annotations[node.AnnotationHeld]
-		if held && !slices.Contains(queue.Holders, sets.Items[i].Name) {
+		_, deferred := sets.Items[i].Annotations[node.AnnotationDeferred]
+		if (held || deferred) && !slices.Contains(queue.Holders, sets.Items[i].Name) {
 			queue.Waiting = append(queue.Waiting, sets.Items[i].Name)
 		}
 	}

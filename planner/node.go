@@ -277,7 +277,7 @@ func (r *NodeReconciler) nextLook(f Facts, step Step) time.Duration {
 	switch {
 	case step.Again > 0:
 		return step.Again
-	case f.Slot == nil && !f.Paced && !f.HasHeld && !f.HasSlot && f.Cleared == nil:
+	case f.Slot == nil && !f.Paced && !f.HasWish() && !f.HasSlot && f.Cleared == nil:
 		return 0
 	case f.Slot == nil:
 		return r.Resync

@@ -43,8 +43,9 @@ type Facts struct {
 	Own bool
 	// Paced reports that the node is in a cell with a budget.
 	Paced bool
-	// Pace says which fields are compared.
+	// Pace says which fields are compared, Gate how a wish is kept from the pods.
 	Pace node.Pace
+	Gate node.Gate
 	// Slot is what a live read said of the slot annotation.
 	Slot Proof
 }
@@ -70,6 +71,12 @@ type Decision struct {
 	Owned map[string]string
 	// Partition is what the partition is to be; nil: as the request says.
 	Partition *int32
+	// Pin says that the template's paced fields are to stay as they are stored, and the wish is deferred.
+	Pin bool
+	// Carry says that what is deferred stays as it is, unread.
+	Carry bool
+	// Template is what the template is to be; nil: as the request says.
+	Template []byte
 	// Freshly reports a hold whose wish is new: it deserves a warning.
 	Freshly bool
 }
@@ -98,8 +105,12 @@ func (f Facts) gate() Decision {
 	switch {
 	case f.New.Replicas == 0 || f.Old.Replicas == 0:
 		return f.end(ReasonPaused)
+	case !f.drift() && f.New.HasDeferred && f.New.Deferred == nil:
+		decision := f.as(ReasonHeld) // another version's: it is kept for that
+		decision.Carry = true
+		return decision
 	case !f.drift():
-		if f.Old.Gated() || f.New.HasHeld {
+		if f.Old.Gated() || f.New.HasWish() {
 			return f.end(ReasonLifted)
 		}
 		return f.end(ReasonPass)
@@ -117,6 +128,8 @@ func (f Facts) running() (node.Paced, bool) {
 		return f.New.Cleared.Canary, true
 	case f.New.Held != nil:
 		return f.New.Held.Running, true
+	case f.Old.Pinned != nil:
+		return *f.Old.Pinned, true
 	case f.Old.Gated():
 		return node.Paced{}, false
 	}
@@ -135,6 +148,9 @@ func (f Facts) idle() bool {
 }
 
 func (f Facts) hold() Decision {
+	if f.pins() {
+		return f.pin()
+	}
 	decision := f.as(ReasonHeld)
 	held := node.Held{Partition: f.ownPartition()}
 	switch {
@@ -150,6 +166,24 @@ func (f Facts) hold() Decision {
 	}
 	decision.Freshly = !f.Old.Template.Equal(f.New.Template, f.Pace)
 	return decision
+}
+
+func (f Facts) pin() Decision {
+	decision := f.end(ReasonHeld)
+	decision.Pin, decision.Freshly = true, !f.Old.Template.Equal(f.New.Template, f.Pace)
+	return decision
+}
+
+// pins reports that the template is pinned rather than the pods held: the cell asks for it, nothing holds the
+// pods already, and the stored template is what the node runs.
+func (f Facts) pins() bool {
+	stands := f.Old.Template
+	if f.Old.Pinned != nil {
+		stands = *f.Old.Pinned
+	}
+	running, known := f.running()
+	reserved := f.Old.Partition != nil && *f.Old.Partition == node.HeldPartition
+	return f.Gate == node.GatePin && !f.New.HasHeld && !reserved && known && stands.Equal(running, f.Pace)
 }
 
 // ownPartition is the last partition that a writer stated; nil: none.
@@ -190,7 +224,10 @@ func (f Facts) unproven() Decision {
 	if !f.New.Template.Equal(f.Old.Template, f.Pace) {
 		return f.as(ReasonRefused)
 	}
-	if f.Old.Gated() {
+	switch {
+	case f.Old.Pinned != nil:
+		return f.pin()
+	case f.Old.Gated():
 		return f.hold()
 	}
 	return f.end(ReasonPass)
@@ -202,7 +239,7 @@ func (f Facts) leave() Decision {
 		if name == node.AnnotationResetDone || name == node.AnnotationPlan {
 			continue
 		}
-		if _, ours := decision.Owned[name]; ours || f.New.HasHeld {
+		if _, ours := decision.Owned[name]; ours || f.New.HasWish() {
 			decision.Reason = ReasonLeft
 		}
 		delete(decision.Owned, name)

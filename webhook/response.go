@@ -71,6 +71,9 @@ func patch(o *object, d Decision) ([]byte, error) {
 	if op, needed := partitionOperation(o.Spec.UpdateStrategy, d.Partition); needed {
 		operations = append(operations, op)
 	}
+	if d.Template != nil {
+		operations = append(operations, operation{Op: "replace", Path: "/spec/template", Value: json.RawMessage(d.Template)})
+	}
 	if len(operations) == 0 {
 		return nil, nil
 	}

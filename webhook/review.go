@@ -33,6 +33,9 @@ type request struct {
 	} `json:"userInfo"`
 	Object    *object `json:"object"`
 	OldObject *object `json:"oldObject"`
+
+	// body is the whole review: some parts are read only where something is deferred.
+	body []byte
 }
 
 type object struct {
@@ -76,6 +79,7 @@ func decode(body []byte) (*request, error) {
 	if r.Kind != "AdmissionReview" || r.APIVersion != "admission.k8s.io/v1" || r.Request == nil {
 		return nil, fmt.Errorf("%w: got kind %q, apiVersion %q", errNotReview, r.Kind, r.APIVersion)
 	}
+	r.Request.body = body
 	return r.Request, r.Request.check()
 }
 
@@ -132,13 +136,13 @@ func (r *request) templates(digest bool) (stored, asked node.Paced, err error) {
 	return stored, asked, err
 }
 
-func (o *object) view(namespace string, annotations map[string]string, template node.Paced) node.View {
+func (o *object) view(namespace string, annotations map[string]string, template node.Paced, pinned *node.Paced) node.View {
 	meta := node.Meta{
 		Name: o.Metadata.Name, Namespace: namespace, UID: o.Metadata.UID,
 		Deleting: o.Metadata.DeletionTimestamp != nil,
 		Labels:   o.Metadata.Labels, Annotations: annotations,
 	}
-	spec := node.Spec{Replicas: o.Spec.Replicas, Strategy: o.Spec.UpdateStrategy.Type, Template: template}
+	spec := node.Spec{Replicas: o.Spec.Replicas, Strategy: o.Spec.UpdateStrategy.Type, Template: template, Pinned: pinned}
 	if o.Spec.UpdateStrategy.RollingUpdate != nil {
 		spec.Partition = o.Spec.UpdateStrategy.RollingUpdate.Partition
 	}

@@ -114,47 +114,52 @@ func (h StatefulSet) done(ctx context.Context, r *request, reason Reason, start 
 }
 
 func (h StatefulSet) admit(ctx context.Context, r *request) (Reason, response) {
-	facts, unread, err := h.judged(ctx, r)
+	q, unread, err := h.judged(ctx, r)
 	if err != nil {
 		return ReasonInvalid, invalid(r.UID, err)
 	}
-	decision := Decide(facts)
+	decision := Decide(q.Facts)
 	if decision.Reason == ReasonRefused {
 		if unread == nil {
 			unread = errors.New("reading its slot Lease failed")
 		}
 		return h.unreadable(r, unread)
 	}
+	if q.wishes != nil {
+		if decision, err = q.wishes.apply(decision, r.Object.Metadata.Annotations); err != nil {
+			return ReasonInvalid, invalid(r.UID, err)
+		}
+	}
 	text, err := patch(r.Object, decision)
 	if err != nil {
 		return ReasonInvalid, invalid(r.UID, err)
 	}
-	return decision.Reason, allow(r.UID, text, h.warnings(ctx, facts, decision)...)
+	return decision.Reason, allow(r.UID, text, h.warnings(ctx, q, decision)...)
 }
 
 // judged reads what the decision depends on. A change of the template passes as "budget off" or as not
 // paced only after a live read of the namespace. One that cannot be read (unread says why) is treated like a Lease that
 // cannot be: no gate moves, and what may be a paced change is refused.
-func (h StatefulSet) judged(ctx context.Context, r *request) (facts Facts, unread, err error) {
+func (h StatefulSet) judged(ctx context.Context, r *request) (q question, unread, err error) {
 	cell, unread := h.Cells.Cell(ctx, r.Namespace)
 	if unread == nil {
-		facts, err = h.facts(ctx, r, cell)
-		if err != nil || !facts.mayDependOn(cell, r) {
-			return facts, nil, err
+		q, err = h.question(ctx, r, cell)
+		if err != nil || !q.mayDependOn(cell, r) {
+			return q, nil, err
 		}
 		cached := cell
 		if cell, unread = h.Cells.CellLive(ctx, r.Namespace); unread == nil && cell == cached {
-			return facts, nil, nil
+			return q, nil, nil
 		}
 	}
 	if unread == nil {
-		facts, err = h.facts(ctx, r, cell)
-		return facts, nil, err
+		q, err = h.question(ctx, r, cell)
+		return q, nil, err
 	}
 	unread = fmt.Errorf("reading namespace %s: %w", r.Namespace, unread)
-	facts, err = h.facts(ctx, r, node.Cell{Pace: node.PaceTemplate})
-	facts.Paced, facts.Slot = true, ProofUnknown
-	return facts, unread, err
+	q, err = h.question(ctx, r, node.Cell{Pace: node.PaceTemplate})
+	q.Paced, q.Slot = true, ProofUnknown
+	return q, unread, err
 }
 
 func (h StatefulSet) unreadable(r *request, err error) (Reason, response) {
@@ -162,28 +167,50 @@ func (h StatefulSet) unreadable(r *request, err error) (Reason, response) {
 		"paceline: StatefulSet %s: cannot tell whether it may roll: %v; nothing was changed, try again", r.Name, err))
 }
 
-// facts reads what the decision depends on; the Lease live, and only where a slot annotation is.
-func (h StatefulSet) facts(ctx context.Context, r *request, cell node.Cell) (Facts, error) {
+// question is what a request asks, and all that its answer depends on.
+type question struct {
+	Facts
+	// wishes are the templates; nil where nothing is or may be pinned.
+	wishes *wishes
+}
+
+// question reads what the decision depends on; the Lease live, and only where a slot annotation is.
+func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (question, error) {
 	own := r.UserInfo.Username == h.Account
 	owned := r.owned(own)
-	_, hasCleared := owned[node.AnnotationCleared]
-	stored, asked, err := r.templates(cell.Pace == node.PaceTemplate || !hasCleared)
-	if err != nil {
-		return Facts{}, err
-	}
-	facts := Facts{
-		New:   r.Object.view(r.Namespace, owned, asked),
-		Owned: owned, Own: own, Pace: cell.Pace,
+	q := question{Facts: Facts{
+		Owned: owned, Own: own, Pace: cell.Pace, Gate: cell.Gate,
 		Paced: cell.Paces() && h.Scope.Includes(r.Object.Metadata.Labels),
+	}}
+	_, hasCleared := owned[node.AnnotationCleared]
+	digest := cell.Pace == node.PaceTemplate || !hasCleared
+	stored, asked, err := r.templates(digest)
+	if err != nil {
+		return question{}, err
 	}
+	var pinned *node.Paced
+	_, deferred := owned[node.AnnotationDeferred]
+	if r.OldObject != nil && (deferred || cell.Gate == node.GatePin) {
+		if q.wishes, err = r.wishes(own, owned[node.AnnotationDeferred], cell); err != nil {
+			return question{}, err
+		}
+		if deferred {
+			stands := stored
+			pinned = &stands
+			if stored, asked, err = q.wishes.paced(digest); err != nil {
+				return question{}, err
+			}
+		}
+	}
+	q.New = r.Object.view(r.Namespace, owned, asked, pinned)
 	if r.OldObject != nil {
-		old := r.OldObject.view(r.Namespace, r.OldObject.Metadata.Annotations, stored)
-		facts.Old = &old
+		old := r.OldObject.view(r.Namespace, r.OldObject.Metadata.Annotations, stored, pinned)
+		q.Old = &old
 	}
-	if facts.Paced && facts.Old != nil {
-		facts.Slot = h.proof(ctx, facts.New)
+	if q.Paced && q.Old != nil {
+		q.Slot = h.proof(ctx, q.New)
 	}
-	return facts, nil
+	return q, nil
 }
 
 // mayDependOn reports a request that passes by what a cache says of the cell: a paced change where nothing
@@ -224,16 +251,28 @@ func (h StatefulSet) proof(ctx context.Context, v node.View) Proof {
 const maxWarning = 255
 
 // warnings says what waits, behind whom, and how to see it and cancel it: the holders first.
-func (h StatefulSet) warnings(ctx context.Context, f Facts, d Decision) []string {
-	if d.Reason != ReasonHeld || !d.Freshly || f.Own || h.Lines == nil {
+func (h StatefulSet) warnings(ctx context.Context, q question, d Decision) []string {
+	if d.Reason != ReasonHeld || q.Own || h.Lines == nil {
 		return nil
 	}
-	see := "; see: kubectl get leases -n " + f.New.Namespace
-	line, err := h.Lines.Line(ctx, f.New.Namespace)
-	if err != nil {
-		return []string{fit("paceline: "+f.New.Name+" waits for a slot", see)}
+	var warnings []string
+	if d.Freshly {
+		warnings = append(warnings, h.waits(ctx, q.New))
 	}
-	return []string{fit("paceline: "+f.New.Name+" waits, "+line.Behind(f.New.Name), see, "; to cancel, set the image back")}
+	if q.wishes != nil && q.New.Strategy == node.RollingUpdate && q.wishes.restarts(d) {
+		warnings = append(warnings, fit("paceline: "+q.New.Name+": only the images wait (pin gate): "+
+			"other fields of the template apply now, and its pods restart for them"))
+	}
+	return warnings
+}
+
+func (h StatefulSet) waits(ctx context.Context, v node.View) string {
+	see := "; see: kubectl get leases -n " + v.Namespace
+	line, err := h.Lines.Line(ctx, v.Namespace)
+	if err != nil {
+		return fit("paceline: "+v.Name+" waits for a slot", see)
+	}
+	return fit("paceline: "+v.Name+" waits, "+line.Behind(v.Name), see, "; to cancel, set the image back")
 }
 
 // fit adds to text what fits as a whole; a text that is too long by itself is cut.

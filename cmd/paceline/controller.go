@@ -52,9 +52,6 @@ func run(ctx context.Context, f flags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if cfg.Rollout.Gate != config.GateNative {
-		return usageError{fmt.Errorf("config %s: rollout.gate: %s: this version has the native gate only", f.config, cfg.Rollout.Gate)}
-	}
 	if f.namespace == "" {
 		return usageError{errors.New("want --namespace or the environment variable POD_NAMESPACE: where Paceline keeps its Secret and its leader election")}
 	}
