@@ -14,48 +14,48 @@ import (
 	"github.com/paceline/paceline/node"
 )
 
-// wishes are the templates of a request in a cell whose gate pins them, or on a node of which something
-// is deferred: what is stored, what the request says, and what is wanted after it. They are pure data.
-type wishes struct {
-	// stored is the template before the request, asked that of the request.
-	stored, asked []byte
-	// before is stored with what was deferred until now, wanted asked with what is deferred still.
-	before, wanted []byte
-	// kept is what was deferred and is not withdrawn, by is the request's writer, own: it is Paceline.
-	kept node.Deferred
-	by   node.Author
-	own  bool
-	// pace says which fields are pinned.
-	pace node.Pace
+// Change is what a request does to the template of a node in a cell whose gate pins it, or of which something is
+// deferred.
+type Change struct {
+	// Stored is the template before the request, Asked that of the request, as JSON.
+	Stored, Asked []byte
+	// Deferred is the annotation of that name before the decision; "": there is none.
+	Deferred string
+	// Pace says which fields are pinned; "": it is not known, they stay pinned as they were.
+	Pace node.Pace
+	// Evidence is what the request says of its writer, Own that it is Paceline.
+	Evidence Evidence
+	Own      bool
 }
 
-// wishes reads what a request wants of what is pinned. annotation is what is deferred now, "" where nothing
-// is. One that cannot be read is left as it is: the node waits, and its conditions say why.
-func (r *request) wishes(own bool, annotation string, cell node.Cell) (*wishes, error) {
+// Wishes are the templates that come of a Change: what was wanted before it, and what is after it. They are pure
+// data; Decide judges by their paced fields, and Apply completes its decision.
+type Wishes struct {
+	Change
+	// before is Stored with what was deferred until now, wanted Asked with what is deferred still.
+	before, wanted []byte
+	// kept is what was deferred and is not withdrawn.
+	kept node.Deferred
+}
+
+// wishes reads what a request wants of what is pinned.
+func (r *request) wishes(own bool, deferred string, cell node.Cell) (*Wishes, error) {
 	e, err := r.readEvidence()
 	if err != nil {
 		return nil, err
 	}
-	deferred, err := node.ParseDeferred(annotation)
-	if err != nil {
-		deferred = nil
+	change := Change{
+		Stored: r.OldObject.Spec.Template, Asked: r.Object.Spec.Template, Deferred: deferred,
+		Pace: cell.Pace, Evidence: e, Own: own,
 	}
-	w, err := newWishes(r.OldObject.Spec.Template, r.Object.Spec.Template, deferred, e, own)
-	if err != nil {
-		return nil, err
+	if cell.Gate == "" { // the namespace could not be read
+		change.Pace = ""
 	}
-	w.pace = cell.Pace
-	if cell.Gate == "" && deferred != nil { // the namespace could not be read: pinned as it was
-		w.pace = node.PaceImages
-		if _, whole := deferred.Fields[node.FieldTemplate]; whole {
-			w.pace = node.PaceTemplate
-		}
-	}
-	return w, nil
+	return NewWishes(change)
 }
 
-// paced reads the paced fields of what was wanted before, and of what is.
-func (w *wishes) paced(digest bool) (before, wanted node.Paced, err error) {
+// Paced reads the paced fields of what was wanted before, and of what is.
+func (w *Wishes) Paced(digest bool) (before, wanted node.Paced, err error) {
 	read := node.ImagesOfTemplate
 	if digest {
 		read = node.PacedOfTemplate
@@ -67,20 +67,26 @@ func (w *wishes) paced(digest bool) (before, wanted node.Paced, err error) {
 	return before, wanted, err
 }
 
-// newWishes judges which of the deferred fields the request withdraws or states anew. deferred is nil where
-// nothing is.
-func newWishes(stored, asked []byte, deferred *node.Deferred, e evidence, own bool) (*wishes, error) {
-	w := &wishes{stored: stored, asked: asked, before: stored, wanted: asked, by: e.By, own: own}
-	if deferred == nil {
-		return w, nil
+// NewWishes judges which of the deferred fields the change withdraws or states anew. What is deferred in a form
+// that cannot be read (another version's) is left out: Decide keeps such a node as it is.
+func NewWishes(c Change) (*Wishes, error) {
+	w := &Wishes{Change: c, before: c.Stored, wanted: c.Asked}
+	deferred, err := node.ParseDeferred(c.Deferred)
+	if err != nil {
+		return w, nil //nolint:nilerr // nothing is deferred, or nothing that this version knows
 	}
-	var err error
-	if w.before, err = deferred.Render(stored); err != nil {
+	if _, whole := deferred.Fields[node.FieldTemplate]; w.Pace == "" {
+		w.Pace = node.PaceImages
+		if whole {
+			w.Pace = node.PaceTemplate
+		}
+	}
+	if w.before, err = deferred.Render(c.Stored); err != nil {
 		return nil, err
 	}
 	w.kept.Fields = map[string]node.Wish{}
 	for field, wish := range deferred.Fields {
-		stays, err := w.judge(field, wish, e)
+		stays, err := w.judge(field, wish)
 		if err != nil {
 			return nil, err
 		}
@@ -88,22 +94,22 @@ func newWishes(stored, asked []byte, deferred *node.Deferred, e evidence, own bo
 			w.kept.Fields[field] = *stays
 		}
 	}
-	w.wanted, err = w.kept.Render(asked)
+	w.wanted, err = w.kept.Render(c.Asked)
 	return w, err
 }
 
 // judge says what stays of one deferred field; nil: nothing.
-func (w *wishes) judge(field string, wish node.Wish, e evidence) (*node.Wish, error) {
-	stands, err := node.FieldOf(field, w.stored)
+func (w *Wishes) judge(field string, wish node.Wish) (*node.Wish, error) {
+	stands, err := node.FieldOf(field, w.Stored)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := node.FieldOf(field, w.asked)
+	asked, err := node.FieldOf(field, w.Asked)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case bytes.Equal(stands, asked) && !w.own && e.withdraws(field, wish, w.stored):
+	case bytes.Equal(stands, asked) && !w.Own && w.Evidence.withdraws(field, wish, w.Stored):
 		return nil, nil
 	case bytes.Equal(stands, asked):
 		return &wish, nil
@@ -115,7 +121,7 @@ func (w *wishes) judge(field string, wish node.Wish, e evidence) (*node.Wish, er
 
 // amended is a whole spec or template that waits, with the request's change of what stands on top of it:
 // a writer that knows only the pinned one has not taken back the rest.
-func (w *wishes) amended(field string, wish node.Wish, stands, asked []byte) (*node.Wish, error) {
+func (w *Wishes) amended(field string, wish node.Wish, stands, asked []byte) (*node.Wish, error) {
 	var schema any = corev1.PodSpec{}
 	if field == node.FieldTemplate {
 		schema = corev1.PodTemplateSpec{}
@@ -128,7 +134,7 @@ func (w *wishes) amended(field string, wish node.Wish, stands, asked []byte) (*n
 	if err != nil {
 		return nil, fmt.Errorf("amending what is deferred: %w", err)
 	}
-	return &node.Wish{Want: amended, By: w.by}, nil
+	return &node.Wish{Want: amended, By: w.Evidence.By}, nil
 }
 
 // maxAnnotations is what Kubernetes takes of annotations in all (apimachinery's validation).
@@ -137,16 +143,16 @@ const maxAnnotations = 256 << 10
 var errTooLarge = errors.New("what is to wait does not fit into the annotations, which may have 256 KiB in all; " +
 	"use the native gate (annotation paceline.io/gate of the namespace), or change fewer fields at once")
 
-// apply completes a decision with the template: pinned, or with everything in it that was deferred.
-func (w *wishes) apply(d Decision, annotations map[string]string) (Decision, error) {
+// Apply completes a decision with the template: pinned, or with everything in it that was deferred.
+func (w *Wishes) Apply(d Decision, annotations map[string]string) (Decision, error) {
 	if d.Carry {
 		return d, nil
 	}
 	delete(d.Owned, node.AnnotationDeferred)
 	if !d.Pin {
-		return d.withTemplate(w.wanted, w.asked)
+		return d.withTemplate(w.wanted, w.Asked)
 	}
-	pinned, fields, err := node.Pin(w.stored, w.wanted, w.pace)
+	pinned, fields, err := node.Pin(w.Stored, w.wanted, w.Pace)
 	if err != nil {
 		return d, err
 	}
@@ -158,21 +164,21 @@ func (w *wishes) apply(d Decision, annotations map[string]string) (Decision, err
 	if size(annotations, d.Owned) > maxAnnotations {
 		return d, errTooLarge
 	}
-	return d.withTemplate(pinned, w.asked)
+	return d.withTemplate(pinned, w.Asked)
 }
 
 // author is who asked for a field last: whoever did before where the wish is the same.
-func (w *wishes) author(field string, want json.RawMessage) node.Author {
+func (w *Wishes) author(field string, want json.RawMessage) node.Author {
 	before, there := w.kept.Fields[field]
-	if there && (w.own || bytes.Equal(before.Want, want)) {
+	if there && (w.Own || bytes.Equal(before.Want, want)) {
 		return before.By
 	}
-	if w.own { // the pace changed, and with it the field's name
+	if w.Own { // the pace changed, and with it the field's name
 		for _, name := range slices.Sorted(maps.Keys(w.kept.Fields)) {
 			return w.kept.Fields[name].By
 		}
 	}
-	return w.by
+	return w.Evidence.By
 }
 
 func size(annotations, owned map[string]string) int {
@@ -207,11 +213,11 @@ func sameJSON(a, b []byte) (bool, error) {
 }
 
 // restarts reports that a pinned template restarts pods all the same: other fields of it changed.
-func (w *wishes) restarts(d Decision) bool {
+func (w *Wishes) restarts(d Decision) bool {
 	pinned := d.Template
 	if pinned == nil {
-		pinned = w.asked
+		pinned = w.Asked
 	}
-	same, err := sameJSON(pinned, w.stored)
+	same, err := sameJSON(pinned, w.Stored)
 	return d.Pin && err == nil && !same
 }

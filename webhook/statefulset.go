@@ -126,7 +126,7 @@ func (h StatefulSet) admit(ctx context.Context, r *request) (Reason, response) {
 		return h.unreadable(r, unread)
 	}
 	if q.wishes != nil {
-		if decision, err = q.wishes.apply(decision, r.Object.Metadata.Annotations); err != nil {
+		if decision, err = q.wishes.Apply(decision, r.Object.Metadata.Annotations); err != nil {
 			return ReasonInvalid, invalid(r.UID, err)
 		}
 	}
@@ -171,7 +171,7 @@ func (h StatefulSet) unreadable(r *request, err error) (Reason, response) {
 type question struct {
 	Facts
 	// wishes are the templates; nil where nothing is or may be pinned.
-	wishes *wishes
+	wishes *Wishes
 }
 
 // question reads what the decision depends on; the Lease live, and only where a slot annotation is.
@@ -197,7 +197,7 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 		if deferred {
 			stands := stored
 			pinned = &stands
-			if stored, asked, err = q.wishes.paced(digest); err != nil {
+			if stored, asked, err = q.wishes.Paced(digest); err != nil {
 				return question{}, err
 			}
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/paceline/paceline/node"
 )
 
-// evidence is what a request says of who writes and of what that writer states, beside the object: what
+// Evidence is what a request says of who writes and of what that writer states, beside the object: what
 // tells a withdrawal of something deferred from a write that merely does not mention it.
-type evidence struct {
+type Evidence struct {
 	// By is the request's writer.
 	By node.Author
 	// Applied is what the writer's Apply entry in the new managedFields owns; nil: it has none.
@@ -31,7 +31,7 @@ type evidence struct {
 // lastApplied is kubectl's annotation.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// testimony is the part of a review that evidence is read from; nothing else looks at it.
+// testimony is the part of a review that Evidence is read from; nothing else looks at it.
 type testimony struct {
 	Request struct {
 		Options struct {
@@ -49,13 +49,13 @@ type witness struct {
 }
 
 // readEvidence reads the review once more, for the parts that only a deferred wish needs.
-func (r *request) readEvidence() (evidence, error) {
+func (r *request) readEvidence() (Evidence, error) {
 	var t testimony
 	if err := json.Unmarshal(r.body, &t); err != nil {
-		return evidence{}, fmt.Errorf("reading managedFields: %w", err)
+		return Evidence{}, fmt.Errorf("reading managedFields: %w", err)
 	}
 	manager := t.Request.Options.FieldManager
-	e := evidence{By: node.Author{FieldManager: manager, User: r.UserInfo.Username}}
+	e := Evidence{By: node.Author{FieldManager: manager, User: r.UserInfo.Username}}
 	_, there := r.Object.Metadata.Annotations[node.AnnotationDeferred]
 	e.Missing = !there
 	if r.OldObject == nil {
@@ -127,12 +127,12 @@ func statedTemplate(before, after string) []byte {
 
 // withdraws reports that the request, which leaves the field as it stands, takes back what is deferred of
 // it: one of the rules holds. stored is the pinned template.
-func (e evidence) withdraws(field string, wish node.Wish, stored []byte) bool {
+func (e Evidence) withdraws(field string, wish node.Wish, stored []byte) bool {
 	return e.appliesIt(field, wish) || e.statesIt(field, wish, stored) || e.leavesItOut(wish)
 }
 
 // appliesIt is rule W1: a server-side applier states the field at the value that stands.
-func (e evidence) appliesIt(field string, wish node.Wish) bool {
+func (e Evidence) appliesIt(field string, wish node.Wish) bool {
 	if e.By.FieldManager == "" || e.Applied == nil || e.Updates {
 		return false
 	}
@@ -160,7 +160,7 @@ func imagePath(list string) []any {
 
 // statesIt is rule W2: kubectl's last-applied changed and states the field at the value that stands.
 // What it does not mention is stated, as not to be there, by nobody but who asked for it.
-func (e evidence) statesIt(field string, wish node.Wish, stored []byte) bool {
+func (e Evidence) statesIt(field string, wish node.Wish, stored []byte) bool {
 	if len(e.LastApplied) == 0 {
 		return false
 	}
@@ -178,4 +178,4 @@ func (e evidence) statesIt(field string, wish node.Wish, stored []byte) bool {
 }
 
 // leavesItOut is rule W3: whoever asked for it writes the whole object without it.
-func (e evidence) leavesItOut(wish node.Wish) bool { return e.Missing && e.By == wish.By }
+func (e Evidence) leavesItOut(wish node.Wish) bool { return e.Missing && e.By == wish.By }
