@@ -59,6 +59,9 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 	case previous == node.ReasonUpdateStarted || previous == node.ReasonUpdateComplete:
 		update.Reason = node.ReasonUpdateComplete
 	}
+	for _, problem := range f.Problems {
+		update.Message += "; " + problem.Error()
+	}
 	return []node.Condition{update, reconciling, stalled, paused}
 }
 

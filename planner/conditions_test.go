@@ -53,6 +53,8 @@ func TestConditions(t *testing.T) {
 		"left pacing with drift":      {resting(asks("v2"), leftPacing, neverCleared), nil, node.ReasonUpdateDeferred, node.ReasonNotPaced, false, node.ReasonSettled, node.ReasonSettled, false, "not paced: Paceline does not look after it"},
 		"left pacing, OnDelete drift": {resting(onDelete, asks("v2"), leftPacing, neverCleared), nil, node.ReasonUpdateComplete, node.ReasonNotPaced, false, node.ReasonSettled, node.ReasonSettled, false, "stay until somebody deletes them"},
 		"left pacing in mid-roll":     {rolling(leftPacing), nil, node.ReasonUpdateStarted, node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "rolls on paceline-slot-0: it left pacing in mid-roll"},
+		"pinned: it waits":            {resting(pins), nil, "", node.ReasonUpdateDeferred, false, node.ReasonWaiting, node.ReasonSettled, false, "place 1 for 2 slots"},
+		"an annotation nobody reads":  {resting(func(f *Facts) { f.Problems = []error{broken} }), nil, "", node.ReasonNoDrift, false, node.ReasonSettled, node.ReasonSettled, false, "asks for; why it failed"},
 		"rolling without a slot yet":  {resting(asks("v2")), nil, "", node.ReasonUpdateStarted, true, node.ReasonProgressing, node.ReasonSettled, false, "without a slot"},
 	}
 	for name, c := range cases {

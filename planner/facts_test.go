@@ -144,3 +144,10 @@ func clearedAt(c node.Cleared) with { return func(f *Facts) { f.Cleared = &c } }
 func rolling(changes ...with) Facts {
 	return resting(asks("v2"), holds, open).but(changes...)
 }
+
+// pins is a wish for v2 that is deferred: the stored template, and all that Kubernetes knows, is v1.
+func pins(f *Facts) {
+	stands := paced("v1")
+	f.HasDeferred, f.Pinned, f.Template = true, &stands, paced("v2")
+	f.Deferred = &node.Deferred{Fields: map[string]node.Wish{"containers/app": {Want: []byte(`"v2"`)}}}
+}

@@ -243,6 +243,8 @@ func (f Facts) rest() Effect {
 		return Touch{} // its Lease is gone; admission takes the annotation off
 	case seen && f.mayStamp() && (f.Cleared == nil || f.Cleared.String() != cleared.String()):
 		return Stamp{cleared}
+	case f.HasDeferred && f.Deferred == nil:
+		return nil // another version's: it is left alone, and the conditions say so
 	case f.Gated() && !f.Drift(f.Cell.Pace):
 		return Touch{} // nothing waits any more; admission ends the hold
 	case !f.Gated() && f.Strategy == node.OnDelete && f.Drift(f.Cell.Pace) && seen && !f.inFlight():

@@ -28,6 +28,12 @@ func TestRoll(t *testing.T) {
 	notYet := final
 	notYet.Ready = false
 	cases := map[string][]look{
+		"pinned: the slot renders what is deferred, then as ever": {
+			{resting(pins, holds), TaskApply, Open{}},
+			{resting(pins, holds, open), TaskApply, Touch{}},
+			{rolling(unobserved), TaskReplace, nil},
+			{rolling(), TaskReplace, nil},
+		},
 		"RollingUpdate, one replica": {
 			{held, TaskApply, Open{}},
 			{held.but(open), TaskApply, Touch{}},
@@ -229,14 +235,21 @@ func TestRest(t *testing.T) {
 		"OnDelete drift, held: waits":                       {manual.but(asks("v2"), gated), nil},
 		"OnDelete drift, a pod not ready: waits":            {manual.but(asks("v2"), runsPods(pod{"v1", notReady})), nil},
 		"RollingUpdate in mid-roll: adopted, not touched":   {resting(asks("v2")), nil},
-		"a slot annotation without a slot: touched":         {resting(hasStaleSlot), Touch{}},
-		"replicas 0: forgotten":                             {resting(replicas(0), runsPods()), Forget{}},
-		"replicas 0 and held: touched":                      {held.but(replicas(0), runsPods(), neverCleared), Touch{}},
-		"replicas 0, nothing of ours: nothing":              {resting(replicas(0), runsPods(), neverCleared), nil},
-		"left pacing: forgotten":                            {resting(leftPacing), Forget{}},
-		"left pacing, held: the cell lets it go":            {held.but(leftPacing), nil},
-		"never paced: nothing":                              {resting(leftPacing, neverCleared), nil},
-		"being deleted: nothing":                            {resting(neverCleared, beingDeleted), nil},
+		"pinned: waits": {resting(pins), nil},
+		"pinned, never seen running: stamped by what runs": {resting(pins, neverCleared), Stamp{v1}},
+		"pinned although it runs what is asked for":        {resting(pins, func(f *Facts) { f.Template = paced("v1") }), Touch{}},
+		"pinned by another version: left alone":            {resting(pins, func(f *Facts) { f.Template, f.Deferred = paced("v1"), nil }), nil},
+		"pinned, replicas 0: forgotten":                    {resting(pins, replicas(0), runsPods()), Forget{}},
+		"pinned, replicas 0, nothing to forget: touched":   {resting(pins, replicas(0), runsPods(), neverCleared), Touch{}},
+		"pinned, left pacing: the cell lets it go":         {resting(pins, leftPacing), nil},
+		"a slot annotation without a slot: touched":        {resting(hasStaleSlot), Touch{}},
+		"replicas 0: forgotten":                            {resting(replicas(0), runsPods()), Forget{}},
+		"replicas 0 and held: touched":                     {held.but(replicas(0), runsPods(), neverCleared), Touch{}},
+		"replicas 0, nothing of ours: nothing":             {resting(replicas(0), runsPods(), neverCleared), nil},
+		"left pacing: forgotten":                           {resting(leftPacing), Forget{}},
+		"left pacing, held: the cell lets it go":           {held.but(leftPacing), nil},
+		"never paced: nothing":                             {resting(leftPacing, neverCleared), nil},
+		"being deleted: nothing":                           {resting(neverCleared, beingDeleted), nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,125 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const twoContainers = `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"app","image":"app:v1","args":["-x"]},{"name":"side","image":"side:v1"}],` +
+	`"volumes":[{"name":"data","emptyDir":{}},{"name":"model","image":{"reference":"model:v1"}}]}}`
+
+func wish(want string) Wish { return Wish{Want: []byte(want), By: Author{"helm", "alice"}} }
+
+func TestDeferredRoundTrip(t *testing.T) {
+	t.Parallel()
+	d := Deferred{Fields: map[string]Wish{"containers/app": wish(`"app:v2"`), "affinity": wish("null")}}
+	const text = `{"v":1,"fields":{"affinity":{"want":null,"by":{"fieldManager":"helm","user":"alice"}},` +
+		`"containers/app":{"want":"app:v2","by":{"fieldManager":"helm","user":"alice"}}}}`
+	require.Equal(t, text, d.String(), "sorted keys, no clock")
+	got, err := ParseDeferred(text)
+	require.NoError(t, err)
+	require.Equal(t, d, *got)
+	for name, c := range map[string]struct{ text, want string }{
+		"no JSON":         {"x", "annotation paceline.io/deferred: "},
+		"another version": {`{"v":2,"fields":{"affinity":{"want":null}}}`, "version 2: this Paceline reads version 1"},
+		"no field":        {`{"v":1,"fields":{}}`, "it names no field"},
+		"empty":           {"", "annotation paceline.io/deferred: "},
+	} {
+		_, err := ParseDeferred(c.text)
+		require.ErrorContains(t, err, c.want, name)
+	}
+}
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fields map[string]Wish
+		want   string
+	}{
+		"an image":                        {map[string]Wish{"containers/app": wish(`"app:v2"`)}, `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"app","image":"app:v2","args":["-x"]},{"name":"side","image":"side:v1"}],"volumes":[{"name":"data","emptyDir":{}},{"name":"model","image":{"reference":"model:v1"}}]}}`},
+		"an image volume":                 {map[string]Wish{"volumes/model": wish(`"model:v2"`)}, `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"app","image":"app:v1","args":["-x"]},{"name":"side","image":"side:v1"}],"volumes":[{"name":"data","emptyDir":{}},{"name":"model","image":{"reference":"model:v2"}}]}}`},
+		"a container that is not there":   {map[string]Wish{"containers/gone": wish(`"x"`), "volumes/data": wish(`"x"`)}, twoContainers},
+		"a field that comes":              {map[string]Wish{"nodeSelector": wish(`{"zone":"a"}`)}, `{"metadata":{"labels":{"a":"b"}},"spec":{"nodeSelector":{"zone":"a"},"containers":[{"name":"app","image":"app:v1","args":["-x"]},{"name":"side","image":"side:v1"}],"volumes":[{"name":"data","emptyDir":{}},{"name":"model","image":{"reference":"model:v1"}}]}}`},
+		"the spec, then an image in it":   {map[string]Wish{"spec": wish(`{"containers":[{"name":"app","image":"app:v0"}]}`), "containers/app": wish(`"app:v2"`)}, `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"app","image":"app:v2"}]}}`},
+		"the template, then a field":      {map[string]Wish{"template": wish(`{"spec":{"containers":[]}}`), "tolerations": wish(`[{"key":"x"}]`)}, `{"spec":{"containers":[],"tolerations":[{"key":"x"}]}}`},
+		"large numbers keep their digits": {map[string]Wish{"template": wish(`{"spec":{"containers":[],"activeDeadlineSeconds":9007199254740993}}`)}, `{"spec":{"containers":[],"activeDeadlineSeconds":9007199254740993}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Deferred{Fields: c.fields}.Render([]byte(twoContainers))
+			require.NoError(t, err)
+			require.JSONEq(t, c.want, string(got))
+		})
+	}
+	_, err := Deferred{Fields: map[string]Wish{"hostNetwork": wish("true")}}.Render([]byte(twoContainers))
+	require.ErrorContains(t, err, "hostNetwork: it is none that is paced")
+	_, err = Deferred{Fields: map[string]Wish{"template": wish("null")}}.Render([]byte(twoContainers))
+	require.ErrorContains(t, err, "want an object")
+}
+
+// What Pin takes out of a template Render puts back in: nothing is lost on the way.
+func TestPinAndRenderAreInverse(t *testing.T) {
+	t.Parallel()
+	for name, asked := range map[string]string{
+		"nothing":          twoContainers,
+		"images":           `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"app","image":"app:v2","args":["-y"]},{"name":"side","image":"side:v2"}],"volumes":[{"name":"model","image":{"reference":"model:v2"}}]}}`,
+		"a container less": `{"metadata":{"labels":{"a":"c"}},"spec":{"containers":[{"name":"app","image":"app:v2"}],"volumes":[]}}`,
+		"isolation":        `{"metadata":{"labels":{"a":"b"}},"spec":{"affinity":{"podAffinity":{"x":1}},"containers":[{"name":"app","image":"app:v1"},{"name":"side","image":"side:v1"}],"volumes":[{"name":"model","image":{"reference":"model:v1"}}]}}`,
+	} {
+		for _, pace := range []Pace{PaceImages, PaceTemplate} {
+			t.Run(name+", "+string(pace), func(t *testing.T) {
+				t.Parallel()
+				pinned, wants, err := Pin([]byte(twoContainers), []byte(asked), pace)
+				require.NoError(t, err)
+				stands, err := PacedOfTemplate(pinned)
+				require.NoError(t, err)
+				stored, err := PacedOfTemplate([]byte(twoContainers))
+				require.NoError(t, err)
+				require.True(t, stands.Equal(stored, pace), "no paced field moved")
+				d := Deferred{Fields: map[string]Wish{}}
+				for field, want := range wants {
+					d.Fields[field] = Wish{Want: want}
+				}
+				back, err := d.Render(pinned)
+				require.NoError(t, err)
+				one, err := FieldOf(FieldTemplate, back)
+				require.NoError(t, err)
+				other, err := FieldOf(FieldTemplate, []byte(asked))
+				require.NoError(t, err)
+				require.JSONEq(t, string(other), string(one))
+			})
+		}
+	}
+}
+
+// A pinned node's Template is what it is to be, Pinned what stands.
+func TestViewOfAPinnedNode(t *testing.T) {
+	t.Parallel()
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "rpc-0", Annotations: map[string]string{
+			AnnotationDeferred: Deferred{Fields: map[string]Wish{"containers/app": wish(`"app:v2"`)}}.String(),
+		}},
+		Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:v1"}}}}},
+	}
+	view, err := ViewOf(set, nil)
+	require.NoError(t, err)
+	require.Equal(t, "app:v2", view.Template.Containers["app"])
+	require.Equal(t, "app:v1", view.Pinned.Containers["app"])
+	require.True(t, view.Gated())
+	require.True(t, view.Closed())
+	require.True(t, view.HasWish())
+	running, known := view.Running()
+	require.True(t, known, "the stored template says what it runs")
+	require.Equal(t, "app:v1", running.Containers["app"])
+	require.True(t, view.Drift(PaceImages))
+
+	set.Annotations[AnnotationDeferred] = `{"v":9}`
+	view, err = ViewOf(set, nil)
+	require.NoError(t, err)
+	require.True(t, view.Gated(), "what cannot be read holds still")
+	require.Len(t, view.Problems, 1)
+}
