@@ -18,7 +18,17 @@ func (v View) Closed() bool {
 	if v.Strategy == OnDelete || v.HasDeferred {
 		return v.Gated()
 	}
-	return v.Partition != nil && *v.Partition == HeldPartition
+	return (v.Partition != nil && *v.Partition == HeldPartition) || v.Lowering()
+}
+
+// Lowering reports a node whose writer lowered its own partition while the two parts of the set run different
+// paced fields: it is held at the partition that cleared carries, until a slot lets the lower ordinals roll.
+func (v View) Lowering() bool {
+	if v.Strategy != RollingUpdate || v.Held == nil || v.Held.Partition == nil || v.Cleared == nil || v.Partition == nil {
+		return false
+	}
+	return *v.Partition == v.Cleared.Partition && *v.Held.Partition < v.Cleared.Partition &&
+		v.Template.Equal(v.Cleared.Canary, PaceImages)
 }
 
 // Runs reports a node that counts for the budget: it was seen running (cleared, not with
@@ -44,11 +54,12 @@ func (v View) Running() (Paced, bool) {
 	return v.Template, true
 }
 
-// Drift reports that the template's paced fields differ from the running fields. A gated node
+// Drift reports that the template's paced fields differ from the running fields, or that a lowered partition
+// is to bring more ordinals to them. A gated node
 // that runs nothing readable drifts: it stays held until the reconciler has seen what it runs.
 func (v View) Drift(pace Pace) bool {
 	running, known := v.Running()
-	return !known || !v.Template.Equal(running, pace)
+	return !known || !v.Template.Equal(running, pace) || v.Lowering()
 }
 
 // Settled reports that nothing of a paced change is in flight, judged of the object before a
@@ -70,7 +81,7 @@ func (v View) FirstUpdated() int32 { return v.Start + v.OwnPartition() }
 
 // OwnPartition is the partition that the writer last stated: what is given back when a hold ends.
 func (v View) OwnPartition() int32 {
-	if v.Partition != nil && *v.Partition != HeldPartition {
+	if v.Partition != nil && *v.Partition != HeldPartition && !v.Lowering() {
 		return *v.Partition
 	}
 	if v.Held != nil && v.Held.Partition != nil {

@@ -138,7 +138,18 @@ func (f Facts) running() (node.Paced, bool) {
 
 func (f Facts) drift() bool {
 	running, known := f.running()
-	return !known || !f.New.Template.Equal(running, f.Pace)
+	return !known || !f.New.Template.Equal(running, f.Pace) || f.lowers()
+}
+
+// lowers reports a request after which the writer's own partition lies below that of cleared, while the two
+// parts of the set run different paced fields: the ordinals between would roll.
+func (f Facts) lowers() bool {
+	c := f.New.Cleared
+	if c == nil || f.New.Strategy != node.RollingUpdate || c.Running.Equal(c.Canary, f.Pace) {
+		return false
+	}
+	own := f.ownPartition()
+	return own == nil && c.Partition > 0 || own != nil && *own < c.Partition
 }
 
 // idle reports an OnDelete node that the reconciler has just seen running something else than its
@@ -152,7 +163,11 @@ func (f Facts) hold() Decision {
 		return f.pin()
 	}
 	decision := f.as(ReasonHeld)
-	held := node.Held{Partition: f.ownPartition()}
+	own, lowers := f.ownPartition(), f.lowers()
+	if own == nil && lowers {
+		own = new(int32)
+	}
+	held := node.Held{Partition: own}
 	switch {
 	case f.New.Held != nil:
 		held.Running = f.New.Held.Running
@@ -162,9 +177,12 @@ func (f Facts) hold() Decision {
 	decision.Owned[node.AnnotationHeld] = held.String()
 	if f.New.Strategy == node.RollingUpdate {
 		partition := node.HeldPartition
+		if running, known := f.running(); known && f.New.Template.Equal(running, f.Pace) {
+			partition = f.New.Cleared.Partition // only lowered: each part of the set stays what it is
+		}
 		decision.Partition = &partition
 	}
-	decision.Freshly = !f.Old.Template.Equal(f.New.Template, f.Pace)
+	decision.Freshly = !f.Old.Template.Equal(f.New.Template, f.Pace) || (lowers && *own != f.Old.OwnPartition())
 	return decision
 }
 
@@ -183,24 +201,26 @@ func (f Facts) pins() bool {
 	}
 	running, known := f.running()
 	reserved := f.Old.Partition != nil && *f.Old.Partition == node.HeldPartition
-	return f.Gate == node.GatePin && !f.New.HasHeld && !reserved && known && stands.Equal(running, f.Pace)
+	return f.Gate == node.GatePin && !f.New.HasHeld && !f.lowers() && !reserved && known && stands.Equal(running, f.Pace)
 }
 
 // ownPartition is the last partition that a writer stated; nil: none.
 func (f Facts) ownPartition() *int32 {
-	stated := func(v *node.View) *int32 {
-		if v != nil && v.Partition != nil && *v.Partition != node.HeldPartition {
-			return v.Partition
-		}
-		return nil
-	}
-	if p := stated(&f.New); p != nil {
-		return p
+	if f.New.Partition != nil && !f.reserved(*f.New.Partition) {
+		return f.New.Partition
 	}
 	if f.New.Held != nil && f.New.Held.Partition != nil {
 		return f.New.Held.Partition
 	}
-	return stated(f.Old)
+	if f.Old != nil && f.Old.Partition != nil && !f.reserved(*f.Old.Partition) {
+		return f.Old.Partition
+	}
+	return nil
+}
+
+// reserved reports a partition that is ours: nobody states it.
+func (f Facts) reserved(partition int32) bool {
+	return partition == node.HeldPartition || (f.Old != nil && f.Old.Lowering() && partition == *f.Old.Partition)
 }
 
 // end ends a hold, or leaves a node that has none as the request says. The reserved partition is
@@ -208,7 +228,7 @@ func (f Facts) ownPartition() *int32 {
 func (f Facts) end(reason Reason) Decision {
 	decision := f.as(reason)
 	delete(decision.Owned, node.AnnotationHeld)
-	if f.New.Partition != nil && *f.New.Partition == node.HeldPartition {
+	if f.New.Partition != nil && f.reserved(*f.New.Partition) {
 		var own int32
 		if p := f.ownPartition(); p != nil {
 			own = *p

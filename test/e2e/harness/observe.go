@@ -247,7 +247,7 @@ func (c *Cell) WaitSlots(t testing.TB, want int) {
 func (c *Cell) WaitUnmarked(t testing.TB, nodes ...string) {
 	t.Helper()
 	c.waitNodes(t, "unmarked", nodes, func(set appsv1.StatefulSet) error {
-		for _, key := range []string{AnnotationHeld, AnnotationSlot, AnnotationCleared} {
+		for _, key := range []string{AnnotationHeld, AnnotationDeferred, AnnotationSlot, AnnotationCleared} {
 			if value := set.Annotations[key]; value != "" {
 				return fmt.Errorf("%s carries %s: %s", set.Name, key, value)
 			}
@@ -400,6 +400,6 @@ func (c *Cell) Rolling(ctx context.Context) bool {
 	}
 	sets, err := c.Client.AppsV1().StatefulSets(c.Name).List(ctx, metav1.ListOptions{})
 	return err != nil || slices.ContainsFunc(sets.Items, func(set appsv1.StatefulSet) bool {
-		return set.Annotations[AnnotationHeld] != ""
+		return set.Annotations[AnnotationHeld]+set.Annotations[AnnotationDeferred] != ""
 	})
 }
