@@ -106,10 +106,16 @@ func (o CellOptions) withDefaults() CellOptions {
 func (c *Cell) AddNode(t testing.TB, i int) string {
 	t.Helper()
 	set := c.Set(i)
+	c.CreateNode(t, set)
+	return set.Name
+}
+
+// CreateNode creates a node that Set made and a scenario changed.
+func (c *Cell) CreateNode(t testing.TB, set *appsv1.StatefulSet) {
+	t.Helper()
 	_, err := c.Client.AppsV1().StatefulSets(c.Name).Create(t.Context(), set, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.Nodes = append(c.Nodes, set.Name)
-	return set.Name
 }
 
 // Set is node number i as it is created.

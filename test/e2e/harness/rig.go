@@ -96,6 +96,9 @@ func (r *Rig) startPaceline(ctx context.Context, options Options) (err error) {
 	if err := product.InstallChart(ctx, r.ControlPlane, r.Addresses, options.Chart); err != nil {
 		return err
 	}
+	if err := r.excludeAway(ctx); err != nil {
+		return err
+	}
 	config := product.NewConfig(r.Addresses)
 	if options.Configure != nil {
 		options.Configure(config)
