@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -201,4 +204,53 @@ func (f Fleet) revisions(ctx context.Context, set *appsv1.StatefulSet) (node.Rev
 		}
 	}
 	return revisions, nil
+}
+
+// Orphans reads from the cache what the pods run that a new StatefulSet of this name would adopt: those of its
+// ordinals that have no owner, or one of the same name that is no more.
+func (f Fleet) Orphans(ctx context.Context, namespace, name string) ([]node.Paced, error) {
+	var list corev1.PodList
+	if err := f.Cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	var runs []node.Paced
+	seen := map[string]bool{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		revision := pod.Labels[node.LabelRevision]
+		if !orphaned(pod, name) || seen[revision] {
+			continue
+		}
+		seen[revision] = true
+		var kept appsv1.ControllerRevision
+		if err := f.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: revision}, &kept); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue // nothing says what it runs
+			}
+			return nil, fmt.Errorf("reading ControllerRevision %s: %w", revision, err)
+		}
+		var paced node.Paced
+		if err := json.Unmarshal(kept.Data.Raw, &paced); err == nil && paced.Template != "" {
+			runs = append(runs, paced)
+		}
+	}
+	return runs, nil
+}
+
+func orphaned(pod *corev1.Pod, name string) bool {
+	if pod.DeletionTimestamp != nil || pod.Labels[node.LabelRevision] == "" || !isOrdinalOf(pod.Name, name) {
+		return false
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner == nil || (owner.Kind == "StatefulSet" && owner.Name == name)
+}
+
+// isOrdinalOf reports a pod's name that is a StatefulSet's and a number.
+func isOrdinalOf(pod, set string) bool {
+	number, found := strings.CutPrefix(pod, set+"-")
+	if !found {
+		return false
+	}
+	_, err := strconv.ParseUint(number, 10, 31)
+	return err == nil
 }

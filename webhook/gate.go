@@ -48,6 +48,8 @@ type Facts struct {
 	Gate node.Gate
 	// Slot is what a live read said of the slot annotation.
 	Slot Proof
+	// Orphans are the paced fields of pods that a new StatefulSet finds under its name, left by its predecessor.
+	Orphans []node.Paced
 }
 
 // Proof is what a live read of the Lease said of a slot annotation.
@@ -267,9 +269,26 @@ func (f Facts) leave() Decision {
 	return decision
 }
 
+// create judges a new StatefulSet. One that finds pods of its predecessor would roll them like an update, and is
+// held like one. What a copy carried of ours is taken off.
 func (f Facts) create() Decision {
 	decision := f.end(ReasonCreated)
 	decision.Owned = map[string]string{}
+	if f.New.Replicas == 0 {
+		return decision
+	}
+	for _, orphan := range f.Orphans {
+		if orphan.Equal(f.New.Template, f.Pace) {
+			continue
+		}
+		decision.Reason, decision.Freshly = ReasonHeld, true
+		decision.Owned[node.AnnotationHeld] = node.Held{Running: orphan, Partition: f.ownPartition()}.String()
+		if f.New.Strategy == node.RollingUpdate {
+			partition := node.HeldPartition
+			decision.Partition = &partition
+		}
+		break
+	}
 	return decision
 }
 

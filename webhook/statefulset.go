@@ -41,6 +41,11 @@ type Lines interface {
 	Line(ctx context.Context, namespace string) (lease.Queue, error)
 }
 
+// Orphans finds what the pods run that a new StatefulSet of this name would adopt.
+type Orphans interface {
+	Orphans(ctx context.Context, namespace, name string) ([]node.Paced, error)
+}
+
 // Options makes a StatefulSet webhook.
 type Options struct {
 	// Account is the user name of Paceline's own account.
@@ -50,6 +55,8 @@ type Options struct {
 	Cells Cells
 	Slots Slots
 	Lines Lines
+	// Orphans; nil: none are looked for.
+	Orphans Orphans
 	// Timeout is this side's deadline for one request; it stays under the API server's.
 	Timeout time.Duration
 	// Observe is told of each request's end, for metrics; nil: nobody is.
@@ -207,8 +214,13 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 		old := r.OldObject.view(r.Namespace, r.OldObject.Metadata.Annotations, stored, pinned)
 		q.Old = &old
 	}
-	if q.Paced && q.Old != nil {
+	switch {
+	case q.Paced && q.Old != nil:
 		q.Slot = h.proof(ctx, q.New)
+	case q.Paced && h.Orphans != nil:
+		if q.Facts.Orphans, err = h.Orphans.Orphans(ctx, r.Namespace, r.Object.Metadata.Name); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "looking for orphaned pods", "namespace", r.Namespace, "node", r.Name)
+		}
 	}
 	return q, nil
 }

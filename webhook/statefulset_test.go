@@ -31,6 +31,8 @@ type surroundings struct {
 	slotErr            error
 	line               lease.Queue
 	lineErr            error
+	orphans            []node.Paced
+	orphansErr         error
 	liveReads, slotted int
 	reasons            []Reason
 }
@@ -56,6 +58,10 @@ func (s *surroundings) Get(_ context.Context, _, name string) (lease.Slot, error
 
 func (s *surroundings) Line(context.Context, string) (lease.Queue, error) { return s.line, s.lineErr }
 
+func (s *surroundings) Orphans(context.Context, string, string) ([]node.Paced, error) {
+	return s.orphans, s.orphansErr
+}
+
 func pacing(percent int) node.Cell {
 	return node.Cell{Enabled: true, Percent: percent, Pace: node.PaceImages, Gate: node.GateNative}
 }
@@ -70,7 +76,7 @@ func inCell() *surroundings {
 
 func (s *surroundings) handler() http.Handler {
 	return StatefulSet{Options{
-		Account: account, Cells: s, Slots: s, Lines: s, Timeout: time.Minute,
+		Account: account, Cells: s, Slots: s, Lines: s, Orphans: s, Timeout: time.Minute,
 		Observe: func(reason Reason, _ time.Duration) { s.reasons = append(s.reasons, reason) },
 	}}
 }

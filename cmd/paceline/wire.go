@@ -163,7 +163,7 @@ func register(ctx context.Context, mgr ctrl.Manager, cfg config.Config, f flags)
 		return fmt.Errorf("registering node reconciler: %w", err)
 	}
 	mgr.GetWebhookServer().Register(webhook.Path, webhook.StatefulSet{Options: webhook.Options{
-		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,
+		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: fleet, Orphans: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,
 	}})
 	return nil
 }

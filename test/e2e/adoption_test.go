@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/paceline/paceline/test/checker"
@@ -190,4 +191,33 @@ func TestACopyOfAHeldNode(t *testing.T) {
 		})
 	}
 	cell.Finish(t, checker.Expect{Quiet: true})
+}
+
+// A set that is deleted with its pods left behind and created anew with another image adopts them and would roll
+// them: it is held like an update, and rolls in its turn.
+func TestRecreatedOverOrphanedPods(t *testing.T) {
+	t.Parallel()
+	strategies(t, func(t *testing.T, strategy appsv1.StatefulSetUpdateStrategyType) {
+		cell := rig.NewCell(t, harness.CellOptions{
+			Budget: "34", Nodes: 3, Strategy: strategy, Annotations: map[string]string{harness.AnnotationFreeze: "true"},
+		})
+		names := cell.Nodes
+		cell.Nodes = nil
+		orphan := metav1.DeletePropagationOrphan
+		for i, name := range names {
+			cell.DeleteNode(t, name, metav1.DeleteOptions{PropagationPolicy: &orphan})
+			cell.WaitOrphaned(t, name)
+			set := cell.Set(i)
+			set.Spec.Template.Spec.Containers[0].Image = "app:v2"
+			cell.CreateNode(t, set)
+		}
+		cell.WaitHeld(t)
+		cell.WaitCondition(t, "rpc-01", "NodeUpdateInProgress", "UpdateDeferred", "frozen")
+		require.Equal(t, 0, cell.Report().TotalRestarts())
+		thaw(t, cell)
+		cell.WaitImage(t, "app:v2")
+		report := cell.AssertMaxDown(t, 1)
+		require.Equal(t, 3, report.TotalRestarts())
+		require.Empty(t, report.WithoutSlot())
+	})
 }

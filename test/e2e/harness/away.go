@@ -3,11 +3,13 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -79,4 +81,24 @@ func (c *Cell) labelNamespace(t testing.TB, key, value string) {
 	_, err := c.Client.CoreV1().Namespaces().Patch(t.Context(), c.Name, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"`+key+`":`+value+`}}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
+}
+
+// WaitOrphaned waits until a node is gone and its pods have no owner.
+func (c *Cell) WaitOrphaned(t testing.TB, node string) {
+	t.Helper()
+	c.WaitFor(t, node+" to leave its pods behind", func(ctx context.Context) error {
+		_, err := c.Client.AppsV1().StatefulSets(c.Name).Get(ctx, node, metav1.GetOptions{})
+		if err == nil {
+			return errors.New("it is there")
+		}
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		for _, pod := range c.Pods(t, node) {
+			if metav1.GetControllerOf(&pod) != nil {
+				return fmt.Errorf("%s has an owner", pod.Name)
+			}
+		}
+		return nil
+	})
 }
