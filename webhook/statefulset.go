@@ -269,7 +269,7 @@ func (h StatefulSet) warnings(ctx context.Context, q question, d Decision) []str
 	}
 	var warnings []string
 	if d.Freshly {
-		warnings = append(warnings, h.waits(ctx, q.New))
+		warnings = append(warnings, h.waits(ctx, q.New, d.Pin))
 	}
 	if q.wishes != nil && q.New.Strategy == node.RollingUpdate && q.wishes.restarts(d) {
 		warnings = append(warnings, fit("paceline: "+q.New.Name+": only the images wait (pin gate): "+
@@ -278,13 +278,17 @@ func (h StatefulSet) warnings(ctx context.Context, q question, d Decision) []str
 	return warnings
 }
 
-func (h StatefulSet) waits(ctx context.Context, v node.View) string {
+func (h StatefulSet) waits(ctx context.Context, v node.View, pinned bool) string {
+	cancel := "; to cancel, set the image back"
+	if pinned { // the image is back already, as far as the object says: some writers then send nothing
+		cancel = "; to cancel, kubectl apply the old image"
+	}
 	see := "; see: kubectl get leases -n " + v.Namespace
 	line, err := h.Lines.Line(ctx, v.Namespace)
 	if err != nil {
 		return fit("paceline: "+v.Name+" waits for a slot", see)
 	}
-	return fit("paceline: "+v.Name+" waits, "+line.Behind(v.Name), see, "; to cancel, set the image back")
+	return fit("paceline: "+v.Name+" waits, "+line.Behind(v.Name), see, cancel)
 }
 
 // fit adds to text what fits as a whole; a text that is too long by itself is cut.
