@@ -19,15 +19,15 @@ const slowly = 8 * time.Second
 // nothing else starts until there is room again.
 func TestPacedInMidRoll(t *testing.T) {
 	t.Parallel()
-	cell := rig.NewCell(t, harness.CellOptions{Unpaced: true, Budget: "25", Nodes: 5, ReadyAfter: slowly})
+	cell := rig.NewCell(t, harness.CellOptions{Unpaced: true, Budget: "25", Nodes: 5, Replicas: 2, ReadyAfter: slowly})
 	cell.SetImage(t, "app:v2", "rpc-01", "rpc-03")
-	cell.WaitPodStarted(t, "rpc-03-0", "app:v2")
+	cell.WaitPodStarted(t, "rpc-03-1", "app:v2") // the lower ordinal runs the old image still
 	cell.Pace(t, true)
 	cell.WaitHolders(t, "rpc-01", "rpc-03")
 	cell.SetImage(t, "app:v2", "rpc-00", "rpc-02", "rpc-04")
 	cell.WaitImage(t, "app:v2")
 	report := cell.AssertMaxDown(t, 2)
-	require.Equal(t, 5, report.TotalRestarts())
+	require.Equal(t, 10, report.TotalRestarts())
 	order := report.Order()
 	require.Equal(t, []string{"rpc-00", "rpc-02", "rpc-04"}, order[2:], "the others after the adopted, in turn")
 	for _, roll := range report.WithoutSlot() {

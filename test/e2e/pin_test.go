@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -175,8 +176,13 @@ func TestTheGateIsSwitchedWhileNodesWait(t *testing.T) {
 			t.Parallel()
 			cell := pinned(t, strategy)
 			cell.AnnotateCell(t, harness.AnnotationGate, &native)
-			cell.SetImage(t, "app:v3", "rpc-01")
-			cell.WaitHeld(t, "rpc-01")
+			cell.WaitFor(t, "the webhook to know", func(context.Context) error { // its cache may lag: pinned is as good
+				cell.SetImage(t, "app:v3", "rpc-01")
+				if cell.Node(t, "rpc-01").Annotations[harness.AnnotationHeld] == "" {
+					return errors.New("rpc-01 is pinned still")
+				}
+				return nil
+			})
 			require.Equal(t, "app:v3", templateImage(t, cell, "rpc-01"), "the wish stands in the template again")
 			thaw(t, cell)
 			cell.WaitImage(t, "app:v2", "rpc-00", "rpc-02")
