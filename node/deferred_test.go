@@ -19,7 +19,7 @@ func TestDeferredRoundTrip(t *testing.T) {
 	d := Deferred{Fields: map[string]Wish{"containers/app": wish(`"app:v2"`), "affinity": wish("null")}}
 	const text = `{"v":1,"fields":{"affinity":{"want":null,"by":{"fieldManager":"helm","user":"alice"}},` +
 		`"containers/app":{"want":"app:v2","by":{"fieldManager":"helm","user":"alice"}}}}`
-	require.Equal(t, text, d.String(), "sorted keys, no clock")
+	require.Equal(t, text, d.String(), "sorted keys, no clock") //nolint:testifylint // the very bytes
 	got, err := ParseDeferred(text)
 	require.NoError(t, err)
 	require.Equal(t, d, *got)

@@ -13,56 +13,90 @@ func Conditions(f Facts, step Step, queue lease.Queue, previous string) []node.C
 	if !f.Paced && previous == "" {
 		return nil
 	}
-	update := node.Condition{Type: node.ConditionUpdate, Reason: node.ReasonNoDrift, Message: "runs what its template asks for"}
-	reconciling := node.Condition{Type: node.ConditionReconciling, Reason: node.ReasonSettled}
-	stalled := node.Condition{Type: node.ConditionStalled, Reason: node.ReasonSettled}
+	state := standing(f, step, queue, previous)
+	for _, problem := range f.Problems {
+		state.update.Message += "; " + problem.Error()
+	}
 	paused := node.Condition{Type: node.ConditionPaused, Reason: node.ReasonRunning, Status: f.Paused()}
 	if paused.Status {
 		paused.Reason = node.ReasonPaused
 	}
+	return []node.Condition{state.update, state.reconciling, state.stalled, paused}
+}
+
+// state is the conditions that say where an update stands.
+type state struct{ update, reconciling, stalled node.Condition }
+
+func standing(f Facts, step Step, queue lease.Queue, previous string) state {
 	_, unchanged := step.Effect.(Free)
 	switch {
 	case f.Slot != nil && !unchanged:
-		update.Status, update.Reason = true, node.ReasonUpdateStarted
-		update.Message = fmt.Sprintf("rolls on %s: %s", f.Slot.Name, step.doing())
-		if step.Err != nil {
-			update.Status, update.Reason, update.Message = false, node.ReasonUpdateFailed, step.Err.Error()
-		}
-		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonProgressing, update.Message
-		if f.Slot.Stuck(f.Now) {
-			stalled.Status, stalled.Reason = true, node.ReasonStuck
-			stalled.Message = fmt.Sprintf("no progress on %s for more than %s: %s", f.Slot.Name, f.Slot.Deadline, step.doing())
-		}
+		return holding(f, step)
 	case f.Paced && f.Slot == nil && f.inFlight():
-		update.Status, update.Reason = true, node.ReasonUpdateStarted
-		update.Message = "rolls without a slot: it began while nothing held it; it takes the next one"
-		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonProgressing, update.Message
+		s := said(node.ReasonUpdateStarted, "rolls without a slot: it began while nothing held it; it takes the next one")
+		s.update.Status = true
+		return s.busy(node.ReasonProgressing)
 	case f.waits():
-		update.Reason, update.Message = node.ReasonUpdateDeferred, waiting(f, queue)
-		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message
+		s := said(node.ReasonUpdateDeferred, waiting(f, queue))
 		if f.Cell.Frozen {
-			reconciling.Reason = node.ReasonFrozen
+			return s.busy(node.ReasonFrozen)
 		}
-	case f.Paced && f.PausedByHand && f.Gated():
-		update.Reason, update.Message = node.ReasonUpdateDeferred, "paused by annotation "+node.AnnotationPaused+"; not queued"
+		return s.busy(node.ReasonWaiting)
 	case !f.Paced && f.HasWish():
-		update.Reason = node.ReasonUpdateDeferred
-		update.Message = "not paced any more; waits to be let go, as many at a time as there were slots"
-		reconciling.Status, reconciling.Reason, reconciling.Message = true, node.ReasonWaiting, update.Message
+		s := said(node.ReasonUpdateDeferred, "not paced any more; waits to be let go, as many at a time as there were slots")
+		return s.busy(node.ReasonWaiting)
+	}
+	return atEase(f, previous)
+}
+
+// holding is a node that holds a slot.
+func holding(f Facts, step Step) state {
+	s := said(node.ReasonUpdateStarted, fmt.Sprintf("rolls on %s: %s", f.Slot.Name, step.doing()))
+	s.update.Status = true
+	if step.Err != nil {
+		s = said(node.ReasonUpdateFailed, step.Err.Error())
+	}
+	if f.Slot.Stuck(f.Now) {
+		s.stalled.Status, s.stalled.Reason = true, node.ReasonStuck
+		s.stalled.Message = fmt.Sprintf("no progress on %s for more than %s: %s", f.Slot.Name, f.Slot.Deadline, step.doing())
+	}
+	return s.busy(node.ReasonProgressing)
+}
+
+// atEase is a node that neither rolls nor waits.
+func atEase(f Facts, previous string) state {
+	switch {
+	case f.Paced && f.PausedByHand && f.Gated():
+		return said(node.ReasonUpdateDeferred, "paused by annotation "+node.AnnotationPaused+"; not queued")
+	case !f.Paced && f.outdated():
+		return said(node.ReasonNotPaced, notPaced+"; pods of an older revision stay until somebody deletes them (OnDelete)")
 	case !f.Paced:
-		update.Reason, update.Message = node.ReasonNotPaced, "not paced: Paceline does not look after it"
-		if f.outdated() {
-			update.Message += "; pods of an older revision stay until somebody deletes them (OnDelete)"
-		}
+		return said(node.ReasonNotPaced, notPaced)
 	case f.Replicas == 0:
-		update.Message = "replicas are 0: it runs nothing"
+		return said(node.ReasonNoDrift, "replicas are 0: it runs nothing")
 	case previous == node.ReasonUpdateStarted || previous == node.ReasonUpdateComplete:
-		update.Reason = node.ReasonUpdateComplete
+		return said(node.ReasonUpdateComplete, runsIt)
 	}
-	for _, problem := range f.Problems {
-		update.Message += "; " + problem.Error()
+	return said(node.ReasonNoDrift, runsIt)
+}
+
+const (
+	runsIt   = "runs what its template asks for"
+	notPaced = "not paced: Paceline does not look after it"
+)
+
+func said(reason, message string) state {
+	return state{
+		update:      node.Condition{Type: node.ConditionUpdate, Reason: reason, Message: message},
+		reconciling: node.Condition{Type: node.ConditionReconciling, Reason: node.ReasonSettled},
+		stalled:     node.Condition{Type: node.ConditionStalled, Reason: node.ReasonSettled},
 	}
-	return []node.Condition{update, reconciling, stalled, paused}
+}
+
+// busy says that what the update condition says is not the end yet.
+func (s state) busy(reason string) state {
+	s.reconciling.Status, s.reconciling.Reason, s.reconciling.Message = true, reason, s.update.Message
+	return s
 }
 
 // waits reports drift, no slot, and a place in the queue.

@@ -223,24 +223,28 @@ func (t *Task) reset() { t.State, t.Started, t.Ended = StatePending, nil, nil }
 
 // rest is the step of a node without a slot.
 func (f Facts) rest() Effect {
-	cleared, seen := f.seen(true)
 	ours := f.Cleared != nil || f.HasSlot
 	switch {
+	case !f.Paced && ours && !f.Gated():
+		return Forget{}
 	case !f.Paced:
-		if ours && !f.Gated() {
-			return Forget{}
-		}
 		return nil // held nodes that left pacing are lifted by the cell reconciler, a few at a time
+	case f.Replicas == 0 && ours:
+		return Forget{}
+	case f.Replicas == 0 && f.Gated():
+		return Touch{} // admission sees replicas 0 and ends the hold
 	case f.Replicas == 0:
-		if ours {
-			return Forget{}
-		}
-		if f.Gated() {
-			return Touch{} // admission sees replicas 0 and ends the hold
-		}
 		return nil
 	case f.HasSlot:
 		return Touch{} // its Lease is gone; admission takes the annotation off
+	}
+	return f.restPaced()
+}
+
+// restPaced is rest of a paced node that runs pods.
+func (f Facts) restPaced() Effect {
+	cleared, seen := f.seen(true)
+	switch {
 	case seen && f.mayStamp() && (f.Cleared == nil || f.Cleared.String() != cleared.String()):
 		return Stamp{cleared}
 	case f.HasDeferred && f.Deferred == nil:

@@ -444,7 +444,7 @@ func TestPinEndsAndSwitches(t *testing.T) {
 		const later = `{"v":2,"what":"ever"}`
 		annotationsOf(p.set)[node.AnnotationDeferred] = later
 		require.Equal(t, ReasonHeld, p.write(t, kubectl, scaled(2)))
-		require.Equal(t, later, annotationsOf(p.set)[node.AnnotationDeferred])
+		require.Equal(t, later, annotationsOf(p.set)[node.AnnotationDeferred]) //nolint:testifylint // the very bytes
 		require.Equal(t, "app:v1", p.images()["app"])
 	})
 	t.Run("what does not fit is refused", func(t *testing.T) {

@@ -218,7 +218,7 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 	case q.Paced && q.Old != nil:
 		q.Slot = h.proof(ctx, q.New)
 	case q.Paced && h.Orphans != nil:
-		if q.Facts.Orphans, err = h.Orphans.Orphans(ctx, r.Namespace, r.Object.Metadata.Name); err != nil {
+		if q.Orphans, err = h.Orphans.Orphans(ctx, r.Namespace, r.Object.Metadata.Name); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "looking for orphaned pods", "namespace", r.Namespace, "node", r.Name)
 		}
 	}

@@ -93,7 +93,7 @@ func rawFields(e metav1.ManagedFieldsEntry) []byte {
 	if e.FieldsV1 == nil {
 		return nil
 	}
-	return e.FieldsV1.Raw
+	return e.FieldsV1.GetRawBytes()
 }
 
 // ownedBy reads the fields of an entry; nil where they cannot be read: nothing is proven by it.
