@@ -109,7 +109,6 @@ func TestPinWithdrawn(t *testing.T) {
 			t.Helper()
 			set := cell.Set(0)
 			set.Spec.Template.Spec.Containers[0].Image = image
-			set.ResourceVersion = cell.Node(t, "rpc-00").ResourceVersion
 			_, err := cell.Client.AppsV1().StatefulSets(cell.Name).Update(t.Context(), set, metav1.UpdateOptions{FieldManager: "operator"})
 			require.NoError(t, err)
 		},
