@@ -7,6 +7,7 @@
 //     TestDecideNeverGrantsBeyondRoom
 //   - the order is holders first, then waiting nodes by name: TestDecide
 //   - nobody loses a slot when the budget shrinks, the highest free index goes first: TestDecide
-//   - every write names the resource version that it was decided on: TestStoreConflicts
+//   - every write names the resource version that it was decided on: TestStoreWritesNameWhatTheySaw,
+//     TestStoreDeleteNamesWhatItSaw, TestStoreConflicts, on a real API server TestAStaleSlotWriteIsRefused
 //   - what others write to a slot's Lease survives every write: TestStoreLeavesForeignFieldsAlone
 package lease

@@ -233,6 +233,41 @@ func TestStoreHandsFailuresOn(t *testing.T) {
 	}
 }
 
+// The fake client answers a write that names no resource version with a conflict too, so TestStoreConflicts
+// does not see one. This does: what is sent names the Lease that was read, its version and its UID.
+func TestStoreWritesNameWhatTheySaw(t *testing.T) {
+	t.Parallel()
+	heldLease := freeLease(1)
+	heldLease.Spec.HolderIdentity = ptr.To("rpc-9")
+	writes := map[string]struct {
+		index int
+		write func(context.Context, Store, Slot) error
+	}{
+		"take":     {0, func(ctx context.Context, s Store, slot Slot) error { return second(s.Take(ctx, slot, holder, 0)) }},
+		"plan":     {1, func(ctx context.Context, s Store, slot Slot) error { return second(s.SetPlan(ctx, slot, "x", false)) }},
+		"progress": {1, func(ctx context.Context, s Store, slot Slot) error { return second(s.SetPlan(ctx, slot, "x", true)) }},
+		"free":     {1, func(ctx context.Context, s Store, slot Slot) error { return second(s.Free(ctx, slot)) }},
+	}
+	for name, c := range writes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent []client.Object
+			w := newWorld(t, interceptor.Funcs{
+				Update: func(ctx context.Context, api client.WithWatch, lease client.Object, options ...client.UpdateOption) error {
+					sent = append(sent, lease.DeepCopyObject().(client.Object))
+					return api.Update(ctx, lease, options...)
+				},
+			}, freeLease(0), heldLease.DeepCopy())
+			seen := w.get(t, c.index)
+			require.NoError(t, c.write(t.Context(), w.Store, seen))
+			require.Len(t, sent, 1, "one write, and no other way to write")
+			require.NotEmpty(t, seen.ResourceVersion)
+			require.Equal(t, seen.ResourceVersion, sent[0].GetResourceVersion())
+			require.Equal(t, seen.UID, sent[0].GetUID())
+		})
+	}
+}
+
 func TestStoreDeleteNamesWhatItSaw(t *testing.T) {
 	t.Parallel()
 	var got client.DeleteOptions

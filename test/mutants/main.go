@@ -6,6 +6,7 @@
 //	# test: PACKAGE NAME
 //
 // and is applied to a copy of the tracked files. It prints a line a mutant and fails if one survives.
+// Names as arguments run those alone: go run ./mutants holds-nothing
 package main
 
 import (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ type Rig struct {
 	Controller *product.Controller
 	Addresses  product.Addresses
 	Binary     string
+
+	mu    sync.Mutex
+	still *Still // started by the first scenario that wants it
 }
 
 // Options say what rig to start.
@@ -113,9 +117,12 @@ func (r *Rig) startPaceline(ctx context.Context, options Options) (err error) {
 	return err
 }
 
-// Stop ends the controller, then the control plane. A race that the detector found fails it.
+// Stop ends the still rig if there is one, the controller, then the control plane. A race that the detector found fails it.
 func (r *Rig) Stop() error {
 	var errs []error
+	if r.still != nil {
+		errs = append(errs, r.still.stop())
+	}
 	if r.Controller != nil {
 		errs = append(errs, r.Controller.Stop())
 	}

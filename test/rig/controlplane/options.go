@@ -24,6 +24,9 @@ type Options struct {
 	HelmVersions []string
 	// Detach lets the processes outlive the caller; Down by the folder ends them.
 	Detach bool
+	// Still starts etcd and kube-apiserver alone: no controllers, scheduler or kubelets. What is stored
+	// then changes by its writer's requests and by nothing else.
+	Still bool
 	// Controllers are run by kube-controller-manager beside those in the default list.
 	Controllers []string
 	// Manager sets kube-controller-manager's limits. Default FastManager.

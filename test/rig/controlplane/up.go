@@ -64,16 +64,23 @@ func Up(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 	if err := cp.furnish(ctx, options.ClusterNodes); err != nil {
 		return nil, err
 	}
-	if err := cp.start(plan.manager(), plan.schedulerProcess(), plan.kubelets()); err != nil {
-		return nil, err
-	}
-	if err := cp.startReaper(ctx, plan); err != nil {
-		return nil, err
-	}
-	if err := cp.probe(ctx); err != nil {
-		return nil, err
+	if !options.Still {
+		if err := cp.animate(ctx, plan); err != nil {
+			return nil, err
+		}
 	}
 	return cp, cp.writeEnvironment()
+}
+
+// animate starts all that acts on what is stored, and sees it act.
+func (cp *ControlPlane) animate(ctx context.Context, plan layout) error {
+	if err := cp.start(plan.manager(), plan.schedulerProcess(), plan.kubelets()); err != nil {
+		return err
+	}
+	if err := cp.startReaper(ctx, plan); err != nil {
+		return err
+	}
+	return cp.probe(ctx)
 }
 
 // prepare writes every file that the components read. A folder of a run that still stands is refused.

@@ -2,9 +2,14 @@ package product
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/paceline/paceline/test/rig/binary"
 	"github.com/paceline/paceline/test/rig/controlplane"
@@ -46,6 +51,27 @@ func InstallChart(ctx context.Context, cp *controlplane.ControlPlane, a Addresse
 		"--namespace", controlplane.Namespace, "--values", file)
 	if err != nil {
 		return fmt.Errorf("installing the chart: %w", err)
+	}
+	return nil
+}
+
+// webhookConfiguration is what the chart calls its webhook configuration.
+const webhookConfiguration = "zz-paceline"
+
+// TrustWebhook writes the certificate of a webhook into the chart's configuration, as the controller
+// does with its own.
+func TrustWebhook(ctx context.Context, api kubernetes.Interface, certificate *x509.Certificate) error {
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
+	configurations := api.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	c, err := configurations.Get(ctx, webhookConfiguration, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the webhook configuration: %w", err)
+	}
+	for i := range c.Webhooks {
+		c.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	if _, err := configurations.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing the webhook configuration: %w", err)
 	}
 	return nil
 }
