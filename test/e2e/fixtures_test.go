@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsapply "k8s.io/client-go/applyconfigurations/apps/v1"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/paceline/paceline/test/e2e/harness"
@@ -82,13 +85,14 @@ func (r *replay) run(t *testing.T) {
 	r.still.Webhook.Handle(r.namespace, r.state.Handler(func(webhook.Reason) {}))
 	asked := r.still.Webhook.Asked(r.namespace)
 	err := r.send(t, before)
-	require.Equal(t, asked+1, r.still.Webhook.Asked(r.namespace), "the chart's conditions let it through to the webhook, once: %v", err)
+	// An API server asks again where its own copy of the object was older than the stored one.
+	require.Greater(t, r.still.Webhook.Asked(r.namespace), asked, "the chart's conditions let it through to the webhook: %v", err)
 
 	stored, getErr := r.still.Client().AppsV1().StatefulSets(r.namespace).Get(t.Context(), r.object.Name, metav1.GetOptions{})
 	require.NoError(t, getErr)
 	if !r.response.Allowed {
 		require.ErrorContains(t, err, r.response.Result.Message)
-		require.EqualValues(t, r.response.Result.Code, statusOf(t, err).Code)
+		require.Equal(t, r.response.Result.Code, statusOf(t, err).Code)
 		require.Equal(t, r.response.Result.Reason, statusOf(t, err).Reason)
 		require.Equal(t, before, stored, "what is refused changes nothing")
 		return
@@ -134,8 +138,22 @@ func (r *replay) send(t *testing.T, before *appsv1.StatefulSet) error {
 		_, err := sets.Create(t.Context(), set, metav1.CreateOptions{FieldManager: options.FieldManager})
 		return err
 	}
+	if slices.ContainsFunc(r.object.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == options.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply
+	}) {
+		return r.apply(t, sets, options.FieldManager)
+	}
 	set.UID, set.ResourceVersion, set.ManagedFields = before.UID, before.ResourceVersion, before.ManagedFields
 	_, err := sets.Update(t.Context(), set, metav1.UpdateOptions{FieldManager: options.FieldManager})
+	return err
+}
+
+// apply makes a recorded server-side apply: what its manager owns is what it stated.
+func (r *replay) apply(t *testing.T, sets appsclient.StatefulSetInterface, manager string) error {
+	t.Helper()
+	stated, err := appsapply.ExtractStatefulSet(r.object, manager)
+	require.NoError(t, err)
+	_, err = sets.Apply(t.Context(), stated.WithNamespace(r.namespace), metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return err
 }
 

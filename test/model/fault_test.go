@@ -170,7 +170,7 @@ func (w *world) canary() {
 
 // A writer's own partition is lowered while the two parts differ: that is drift of its own, and waits.
 func TestCanaryLowered(t *testing.T) {
-	playKnown(t, known.canaryLowered, "(2)", func(w *world) {
+	play(t, func(w *world) {
 		w.canary()
 		w.update("lower", "n0", state(0))
 		w.kubernetes("n0")

@@ -4,14 +4,10 @@ package model
 // model lets that one pass, and the scripted tests of it fail if it is gone. Ending one: delete the flag
 // with everything that reads it, keep the scripted tests.
 var known = struct {
-	// canaryLowered: lowering one's own partition while both parts differ is not held. Breaks 2. It is
-	// mended with the canary inside a StatefulSet, which is not there yet; random steps state no partition of
-	// their own until then. TestCanaryLowered.
-	canaryLowered bool
 	// lostToOlder: a pod lost while a RollingUpdate node waits comes back at status.currentRevision. That is an
 	// older version than it ran where the slot was given back before the pods were ready, and where the node
 	// waited on OnDelete before (1.36 never moves currentRevision there). Breaks 2. It stays: a limit of
 	// Kubernetes' currentRevision, which nobody but the StatefulSet controller moves; docs/how-it-works.md says it.
 	// TestLostAfterEarlyRelease, TestLostAfterSwitch.
 	lostToOlder bool
-}{canaryLowered: true, lostToOlder: true}
+}{lostToOlder: true}
