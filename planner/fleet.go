@@ -180,6 +180,24 @@ func (f Fleet) LivePods(ctx context.Context, set *appsv1.StatefulSet) (node.Flee
 	return fleetOf(list.Items, set.UID), nil
 }
 
+// Set reads a StatefulSet from the cache.
+func (f Fleet) Set(ctx context.Context, namespace, name string) (*appsv1.StatefulSet, error) {
+	var set appsv1.StatefulSet
+	return &set, f.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &set)
+}
+
+// SetLive reads a StatefulSet from the API server.
+func (f Fleet) SetLive(ctx context.Context, namespace, name string) (*appsv1.StatefulSet, error) {
+	var set appsv1.StatefulSet
+	return &set, f.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &set)
+}
+
+// LiveRevision reads a ControllerRevision from the API server, whole: the cache keeps its paced fields alone.
+func (f Fleet) LiveRevision(ctx context.Context, namespace, name string) (*appsv1.ControllerRevision, error) {
+	var revision appsv1.ControllerRevision
+	return &revision, f.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &revision)
+}
+
 func fleetOf(items []corev1.Pod, owner types.UID) node.Fleet {
 	var fleet node.Fleet
 	for i := range items {

@@ -26,6 +26,12 @@ const (
 	ReasonLeft Reason = "left"
 	// ReasonRefused says: the slot Lease of a node that carries a slot could not be read.
 	ReasonRefused Reason = "refused"
+	// ReasonRecreated says: a pod of a node that waits came back as what the node runs.
+	ReasonRecreated Reason = "recreated"
+	// ReasonUnknown says: nothing tells what the node of a new pod runs; the pod comes as it was asked for.
+	ReasonUnknown Reason = "unknown"
+	// ReasonUnread says: what a new pod depends on could not be read; the pod comes as it was asked for.
+	ReasonUnread Reason = "unread"
 	// ReasonInvalid says: the request is none that this webhook can judge.
 	ReasonInvalid Reason = "invalid"
 )

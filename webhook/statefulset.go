@@ -216,7 +216,7 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 	}
 	switch {
 	case q.Paced && q.Old != nil:
-		q.Slot = h.proof(ctx, q.New)
+		q.Slot = prove(ctx, h.Slots, q.New)
 	case q.Paced && h.Orphans != nil:
 		if q.Orphans, err = h.Orphans.Orphans(ctx, r.Namespace, r.Object.Metadata.Name); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "looking for orphaned pods", "namespace", r.Namespace, "node", r.Name)
@@ -239,14 +239,15 @@ func (f Facts) changesPaced() bool {
 	return f.Old != nil && (f.Old.Gated() || !f.New.Template.Equal(f.Old.Template, f.Pace))
 }
 
-func (h StatefulSet) proof(ctx context.Context, v node.View) Proof {
+// prove reads the Lease that a slot annotation names; nothing is read where there is none.
+func prove(ctx context.Context, slots Slots, v node.View) Proof {
 	if !v.HasSlot {
 		return ProofNone
 	}
 	if v.Slot == nil || !lease.IsName(v.Slot.Lease) {
 		return ProofFalse
 	}
-	slot, err := h.Slots.Get(ctx, v.Namespace, v.Slot.Lease)
+	slot, err := slots.Get(ctx, v.Namespace, v.Slot.Lease)
 	switch {
 	case apierrors.IsNotFound(err):
 		return ProofFalse

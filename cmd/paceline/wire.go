@@ -165,6 +165,9 @@ func register(ctx context.Context, mgr ctrl.Manager, cfg config.Config, f flags)
 	mgr.GetWebhookServer().Register(webhook.Path, webhook.StatefulSet{Options: webhook.Options{
 		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: fleet, Orphans: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,
 	}})
+	mgr.GetWebhookServer().Register(webhook.PodPath, webhook.Pod{
+		Scope: scope, Cells: cells{fleet}, Slots: store, Sets: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,
+	})
 	return nil
 }
 
