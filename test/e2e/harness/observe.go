@@ -291,12 +291,18 @@ func (c *Cell) WaitPodImage(t testing.TB, pod, image string, before types.UID) {
 	})
 }
 
+// Pod reads a pod.
+func (c *Cell) Pod(t testing.TB, name string) corev1.Pod {
+	t.Helper()
+	pod, err := c.Client.CoreV1().Pods(c.Name).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return *pod
+}
+
 // UID is a pod's UID.
 func (c *Cell) UID(t testing.TB, pod string) types.UID {
 	t.Helper()
-	got, err := c.Client.CoreV1().Pods(c.Name).Get(t.Context(), pod, metav1.GetOptions{})
-	require.NoError(t, err)
-	return got.UID
+	return c.Pod(t, pod).UID
 }
 
 // WaitEvent waits for an Event with this reason about a node.
