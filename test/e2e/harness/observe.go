@@ -131,45 +131,50 @@ func (c *Cell) waitNodes(t testing.TB, what string, nodes []string, check func(a
 // theirs stands, and they hold no slot; without names, of all nodes.
 func (c *Cell) WaitImage(t testing.TB, image string, nodes ...string) {
 	t.Helper()
-	nodes = c.orAll(nodes)
-	replicas := map[string]int{}
-	c.WaitFor(t, fmt.Sprintf("%v to run %s", nodes, image), func(ctx context.Context) error {
-		sets, err := c.Client.AppsV1().StatefulSets(c.Name).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, set := range sets.Items {
-			replicas[set.Name] = int(*set.Spec.Replicas)
-		}
-		pods, err := c.Client.CoreV1().Pods(c.Name).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		ready := map[string]int{}
-		for _, pod := range pods.Items {
-			node := pod.Labels["app"]
-			if !slices.Contains(nodes, node) {
-				continue
-			}
-			if got := pod.Spec.Containers[0].Image; got != image || !podReady(pod) {
-				return fmt.Errorf("%s runs %s, ready %t", pod.Name, got, podReady(pod))
-			}
-			ready[node]++
-		}
-		holders, err := c.Holders(ctx)
-		if err != nil {
-			return err
-		}
-		for _, node := range nodes {
-			if ready[node] != replicas[node] {
-				return fmt.Errorf("%s has %d of %d pods", node, ready[node], replicas[node])
-			}
-			if slices.Contains(holders, node) {
-				return fmt.Errorf("%s still holds a slot", node)
-			}
-		}
-		return nil
+	c.WaitFor(t, fmt.Sprintf("%v to run %s", c.orAll(nodes), image), func(ctx context.Context) error {
+		return c.Rolled(ctx, image, nodes...)
 	})
+}
+
+// Rolled is nil when what WaitImage waits for is there, and says what is missing.
+func (c *Cell) Rolled(ctx context.Context, image string, nodes ...string) error {
+	nodes = c.orAll(nodes)
+	sets, err := c.Client.AppsV1().StatefulSets(c.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	replicas := map[string]int{}
+	for _, set := range sets.Items {
+		replicas[set.Name] = int(*set.Spec.Replicas)
+	}
+	pods, err := c.Client.CoreV1().Pods(c.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	ready := map[string]int{}
+	for _, pod := range pods.Items {
+		node := pod.Labels["app"]
+		if !slices.Contains(nodes, node) {
+			continue
+		}
+		if got := pod.Spec.Containers[0].Image; got != image || !podReady(pod) {
+			return fmt.Errorf("%s runs %s, ready %t", pod.Name, got, podReady(pod))
+		}
+		ready[node]++
+	}
+	holders, err := c.Holders(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if ready[node] != replicas[node] {
+			return fmt.Errorf("%s has %d of %d pods", node, ready[node], replicas[node])
+		}
+		if slices.Contains(holders, node) {
+			return fmt.Errorf("%s still holds a slot", node)
+		}
+	}
+	return nil
 }
 
 func podReady(pod corev1.Pod) bool {

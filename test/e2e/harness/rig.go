@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/paceline/paceline/test/rig/controlplane"
 	"github.com/paceline/paceline/test/rig/product"
+	"github.com/paceline/paceline/test/rig/proxy"
 )
 
 // Rig is a control plane, with Paceline on it unless told otherwise.
@@ -21,6 +25,8 @@ type Rig struct {
 	Controller *product.Controller
 	Addresses  product.Addresses
 	Binary     string
+	// Proxy is between Controller and the API server, if asked for.
+	Proxy *proxy.Proxy
 
 	mu    sync.Mutex
 	still *Still // started by the first scenario that wants it
@@ -35,6 +41,8 @@ type Options struct {
 	Race bool
 	// Configure changes the controller's configuration before it starts.
 	Configure func(product.Config)
+	// Proxied puts a proxy between the controller and the API server.
+	Proxied bool
 	// Chart says how the chart is installed.
 	Chart product.ChartOptions
 }
@@ -103,18 +111,54 @@ func (r *Rig) startPaceline(ctx context.Context, options Options) (err error) {
 	if err := r.excludeAway(ctx); err != nil {
 		return err
 	}
-	config := product.NewConfig(r.Addresses)
+	r.Controller, r.Proxy, err = r.startController(ctx, "paceline", r.Addresses, options)
+	return err
+}
+
+// startController starts a controller of this name at these addresses, behind a proxy if one is asked for.
+func (r *Rig) startController(ctx context.Context, name string, at product.Addresses, options Options) (*product.Controller, *proxy.Proxy, error) {
+	config := product.NewConfig(at)
 	if options.Configure != nil {
 		options.Configure(config)
 	}
-	file := filepath.Join(r.Dir, "conf", "paceline.yaml")
-	if err := config.Write(file); err != nil {
-		return err
+	start := product.ControllerOptions{
+		Name: name, Binary: r.Binary, Addresses: at, ConfigFile: filepath.Join(r.Dir, "conf", name+".yaml"),
 	}
-	r.Controller, err = product.StartController(ctx, r.ControlPlane, product.ControllerOptions{
-		Binary: r.Binary, ConfigFile: file, Addresses: r.Addresses,
+	if err := config.Write(start.ConfigFile); err != nil {
+		return nil, nil, err
+	}
+	var between *proxy.Proxy
+	if options.Proxied {
+		account, err := clientcmd.BuildConfigFromFlags("", r.Kubeconfig("controller"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the controller's kubeconfig: %w", err)
+		}
+		if between, err = proxy.Start(account); err != nil {
+			return nil, nil, err
+		}
+		start.Kubeconfig = filepath.Join(r.Dir, "conf", name+"-proxied.kubeconfig")
+		if err := between.WriteKubeconfig(start.Kubeconfig); err != nil {
+			return nil, nil, err
+		}
+	}
+	controller, err := product.StartController(ctx, r.ControlPlane, start)
+	return controller, between, err
+}
+
+// Another starts a second controller beside the rig's, behind a proxy of its own, until the test ends. The
+// API server asks the first one's webhook alone. It never stands back for the first: leader election is as
+// configure says.
+func (r *Rig) Another(t testing.TB, name string, configure func(product.Config)) (*product.Controller, *proxy.Proxy) {
+	t.Helper()
+	at, err := product.FreeAddresses()
+	require.NoError(t, err)
+	controller, between, err := r.startController(t.Context(), name, at, Options{Proxied: true, Configure: configure})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, controller.Kill())
+		require.NoError(t, between.Stop())
 	})
-	return err
+	return controller, between
 }
 
 // Stop ends the still rig if there is one, the controller, then the control plane. A race that the detector found fails it.
@@ -125,6 +169,9 @@ func (r *Rig) Stop() error {
 	}
 	if r.Controller != nil {
 		errs = append(errs, r.Controller.Stop())
+	}
+	if r.Proxy != nil {
+		errs = append(errs, r.Proxy.Stop())
 	}
 	return errors.Join(append(errs, r.Down())...)
 }

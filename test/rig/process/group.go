@@ -118,6 +118,14 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// Signal sends a signal, such as SIGSTOP.
+func (p *Process) Signal(signal syscall.Signal) error {
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		return fmt.Errorf("sending %s to %s: %w", signal, p.Name, err)
+	}
+	return nil
+}
+
 // Stop asks the process to end with SIGTERM, waits for grace, then kills it.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -24,8 +24,10 @@ type ControllerOptions struct {
 	ConfigFile string
 	// Addresses are those in ConfigFile.
 	Addresses Addresses
-	ExtraArgs []string
-	ExtraEnv  []string
+	// Kubeconfig leads to the API server. Default: the rig's, with the chart's account.
+	Kubeconfig string
+	ExtraArgs  []string
+	ExtraEnv   []string
 	// NoWait returns from StartController before the controller is ready.
 	NoWait bool
 }
@@ -45,9 +47,12 @@ func StartController(ctx context.Context, cp *controlplane.ControlPlane, options
 	if options.Name == "" {
 		options.Name = "paceline"
 	}
+	if options.Kubeconfig == "" {
+		options.Kubeconfig = cp.Kubeconfig("controller")
+	}
 	args := []string{
 		"controller", "--config", options.ConfigFile,
-		"--kubeconfig", cp.Kubeconfig("controller"), "--namespace", controlplane.Namespace,
+		"--kubeconfig", options.Kubeconfig, "--namespace", controlplane.Namespace,
 	}
 	c := &Controller{options: options, cp: cp, spec: process.Spec{
 		Name: options.Name, Path: options.Binary, Args: append(args, options.ExtraArgs...),
