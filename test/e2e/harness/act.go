@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -17,17 +18,26 @@ import (
 // SetImage asks for an image on the named nodes; without names, on all of them.
 func (c *Cell) SetImage(t testing.TB, image string, nodes ...string) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, Container, image)
 	for _, name := range c.orAll(nodes) {
-		c.PatchNode(t, name, types.StrategicMergePatchType, patch)
+		require.NoError(t, c.TrySetImage(t.Context(), name, image))
 	}
+}
+
+// TrySetImage asks for an image on one node and returns how that was refused.
+func (c *Cell) TrySetImage(ctx context.Context, node, image string) error {
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, Container, image)
+	return c.tryPatch(ctx, node, types.StrategicMergePatchType, patch)
 }
 
 // PatchNode patches one node as a writer named "writer".
 func (c *Cell) PatchNode(t testing.TB, name string, kind types.PatchType, patch string) {
 	t.Helper()
-	_, err := c.Client.AppsV1().StatefulSets(c.Name).Patch(t.Context(), name, kind, []byte(patch), metav1.PatchOptions{FieldManager: "writer"})
-	require.NoError(t, err)
+	require.NoError(t, c.tryPatch(t.Context(), name, kind, patch))
+}
+
+func (c *Cell) tryPatch(ctx context.Context, name string, kind types.PatchType, patch string) error {
+	_, err := c.Client.AppsV1().StatefulSets(c.Name).Patch(ctx, name, kind, []byte(patch), metav1.PatchOptions{FieldManager: "writer"})
+	return err
 }
 
 // UpdateNode changes one node by reading and writing it, again on a conflict.

@@ -269,16 +269,32 @@ func (c *Cell) WaitUnmarked(t testing.TB, nodes ...string) {
 func (c *Cell) WaitCondition(t testing.TB, node, condition, reason, text string) {
 	t.Helper()
 	c.waitNodes(t, condition+" "+reason, []string{node}, func(set appsv1.StatefulSet) error {
-		for _, got := range set.Status.Conditions {
-			if string(got.Type) == condition {
-				if got.Reason == reason && strings.Contains(got.Message, text) {
-					return nil
-				}
-				return fmt.Errorf("it is %s, reason %s: %s", got.Status, got.Reason, got.Message)
-			}
+		got := conditionOf(set, condition)
+		if got.Reason != reason || !strings.Contains(got.Message, text) {
+			return fmt.Errorf("it is %q, reason %q: %s", got.Status, got.Reason, got.Message)
 		}
-		return fmt.Errorf("there is none")
+		return nil
 	})
+}
+
+// WaitReason waits until every node has a condition with one of these reasons.
+func (c *Cell) WaitReason(t testing.TB, condition string, reasons ...string) {
+	t.Helper()
+	c.waitNodes(t, fmt.Sprintf("%s %v", condition, reasons), nil, func(set appsv1.StatefulSet) error {
+		if got := conditionOf(set, condition); !slices.Contains(reasons, got.Reason) {
+			return fmt.Errorf("%s says %q", set.Name, got.Reason)
+		}
+		return nil
+	})
+}
+
+// conditionOf is the condition of this type; an empty one: there is none.
+func conditionOf(set appsv1.StatefulSet, condition string) appsv1.StatefulSetCondition {
+	at := slices.IndexFunc(set.Status.Conditions, func(c appsv1.StatefulSetCondition) bool { return string(c.Type) == condition })
+	if at < 0 {
+		return appsv1.StatefulSetCondition{}
+	}
+	return set.Status.Conditions[at]
 }
 
 // WaitPodImage waits until a pod is ready on an image, with another UID than before where one is given.

@@ -137,7 +137,7 @@ func (r *Rig) startController(ctx context.Context, name string, at product.Addre
 			return nil, nil, err
 		}
 		start.Kubeconfig = filepath.Join(r.Dir, "conf", name+"-proxied.kubeconfig")
-		if err := between.WriteKubeconfig(start.Kubeconfig); err != nil {
+		if err := controlplane.WriteKubeconfig(start.Kubeconfig, between.URL(), nil, name, ""); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -146,8 +146,7 @@ func (r *Rig) startController(ctx context.Context, name string, at product.Addre
 }
 
 // Another starts a second controller beside the rig's, behind a proxy of its own, until the test ends. The
-// API server asks the first one's webhook alone. It never stands back for the first: leader election is as
-// configure says.
+// API server asks the first one's webhook alone. Whether it waits for leadership is for configure to say.
 func (r *Rig) Another(t testing.TB, name string, configure func(product.Config)) (*product.Controller, *proxy.Proxy) {
 	t.Helper()
 	at, err := product.FreeAddresses()

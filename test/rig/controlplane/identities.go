@@ -53,7 +53,7 @@ func writeIdentities(dir, server, caFile string) (tokenFile string, err error) {
 	write := func(folder string, who identity) error {
 		token := rand.Text()
 		fmt.Fprintf(&lines, "%s,%s,%s,%q\n", token, who.user, who.user, strings.Join(who.groups, ","))
-		return writeKubeconfig(filepath.Join(folder, who.name+".kubeconfig"), server, ca, who.name, token)
+		return WriteKubeconfig(filepath.Join(folder, who.name+".kubeconfig"), server, ca, who.name, token)
 	}
 	for _, who := range people {
 		if err := write(dir, who); err != nil {
@@ -72,7 +72,9 @@ func writeIdentities(dir, server, caFile string) (tokenFile string, err error) {
 	return tokenFile, nil
 }
 
-func writeKubeconfig(path, server string, ca []byte, name, token string) error {
+// WriteKubeconfig writes a kubeconfig file for one user of one server. An empty ca and token suit a server
+// that has no TLS and asks for no credentials.
+func WriteKubeconfig(path, server string, ca []byte, name, token string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["rig"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}

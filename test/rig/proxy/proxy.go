@@ -12,8 +12,6 @@ import (
 	"sync"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Proxy passes on what a client asks of an API server, with the account of the configuration that it
@@ -65,18 +63,8 @@ func (p *Proxy) Stop() error {
 	return nil
 }
 
-// WriteKubeconfig writes a kubeconfig that leads here. It names no user: the proxy knows whose requests it
-// passes on, and a client sends no credentials without TLS.
-func (p *Proxy) WriteKubeconfig(path string) error {
-	config := clientcmdapi.NewConfig()
-	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + p.listener.Addr().String()}
-	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
-	config.CurrentContext = "proxy"
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return fmt.Errorf("writing a kubeconfig: %w", err)
-	}
-	return nil
-}
+// URL is where it listens. Its clients need no credentials: it knows whose requests it passes on.
+func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if write, ok := p.number(r); ok {

@@ -54,7 +54,7 @@ func (p *Proxy) pass(w Write) bool {
 func (p *Proxy) number(r *http.Request) (Write, bool) {
 	w := Write{Method: r.Method}
 	w.Resource, w.Namespace, w.Name = object(r.URL)
-	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method) || !p.counts(w) {
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method) || !counts(w) {
 		return Write{}, false
 	}
 	p.mu.Lock()
@@ -65,7 +65,7 @@ func (p *Proxy) number(r *http.Request) (Write, bool) {
 }
 
 // counts leaves out Events and leader election: they decide nothing about a node.
-func (p *Proxy) counts(w Write) bool {
+func counts(w Write) bool {
 	switch w.Resource {
 	case "statefulsets", "statefulsets/status", "pods":
 		return true
