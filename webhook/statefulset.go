@@ -226,12 +226,13 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 }
 
 // mayDependOn reports a request that passes by what a cache says of the cell: a paced change where nothing
-// is paced, or a change of the template that pace images leaves alone.
+// is paced, or a change of the template that pace images leaves alone: under the pin gate it passes beside the
+// images too, and while they wait.
 func (f Facts) mayDependOn(cell node.Cell, r *request) bool {
 	if !f.Paced {
 		return f.changesPaced()
 	}
-	return cell.Pace == node.PaceImages && f.Old != nil && !f.changesPaced() &&
+	return cell.Pace == node.PaceImages && f.Old != nil && (cell.Gate == node.GatePin || !f.changesPaced()) &&
 		!bytes.Equal(r.Object.Spec.Template, r.OldObject.Spec.Template)
 }
 

@@ -348,6 +348,31 @@ func TestBudgetOffIsReadLive(t *testing.T) {
 		require.Equal(t, []Reason{ReasonHeld}, s.reasons, "pace template, which the cache has not seen")
 		require.Equal(t, 1, s.liveReads)
 	})
+	pin := pacing(25)
+	pin.Gate = node.GatePin
+	waits := v("app:v1")
+	s := inCell()
+	s.cell, s.live = pin, pin
+	waits.annotations = patched(t, v("app:v2").json(t), s.admit(t, bump(t, v("app:v1"), v("app:v2")))).Metadata.Annotations
+	require.NotEmpty(t, waits.annotations[node.AnnotationDeferred])
+	for name, c := range map[string]struct {
+		old   stored
+		image string
+	}{"at rest": {v("app:v1"), "app:v2"}, "that waits": {waits, "app:v1"}} {
+		t.Run("so is what the pin gate would let through beside the images of a node "+name, func(t *testing.T) {
+			t.Parallel()
+			asked := c.old
+			asked.image, asked.extra = c.image, `,"args":["x"]`
+			s := inCell()
+			s.cell, s.live = pin, pin
+			s.live.Pace = node.PaceTemplate
+			r := s.admit(t, bump(t, c.old, asked))
+			require.True(t, r.Allowed)
+			require.Equal(t, []Reason{ReasonHeld}, s.reasons)
+			require.Equal(t, 1, s.liveReads)
+			require.NotContains(t, strings.Join(r.Warnings, " "), "restart", "all of the template waits")
+		})
+	}
 	t.Run("a creation needs no read", func(t *testing.T) {
 		t.Parallel()
 		s := inCell()

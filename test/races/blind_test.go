@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/paceline/paceline/test/e2e/harness"
 )
 
 // What one watch brings comes last, whatever the others say meanwhile: each kind in turn, in the middle of
@@ -45,4 +48,30 @@ func TestAGrantAfterThePercentageFell(t *testing.T) {
 	cell.WaitImage(t, "app:v2")
 	report := judge(t, cell, 1)
 	require.Equal(t, 1, report.MaxHolders)
+}
+
+// The pace became template, and the webhook's cache does not know: a change beside the images waits all the same.
+func TestAPaceThatTheCacheHasNotSeen(t *testing.T) {
+	for _, gate := range []string{"native", "pin"} {
+		t.Run(gate, func(t *testing.T) {
+			cell := newCell(t, "50", 2)
+			freeze, template := "true", "template"
+			cell.AnnotateCell(t, harness.AnnotationFreeze, &freeze)
+			cell.AnnotateCell(t, harness.AnnotationGate, &gate)
+			cell.SetImage(t, "app:v2", cell.Nodes[0])
+			cell.WaitCondition(t, cell.Nodes[0], "NodeUpdateInProgress", "UpdateDeferred", "frozen")
+			rig.Proxy.HoldBack("namespaces")
+			cell.AnnotateCell(t, harness.AnnotationPace, &template)
+			for _, name := range cell.Nodes { // one that waits, and one at rest
+				cell.PatchNode(t, name, types.StrategicMergePatchType, `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`)
+			}
+			rig.Proxy.Release()
+			cell.AnnotateCell(t, harness.AnnotationFreeze, nil)
+			cell.WaitImage(t, "app:v2", cell.Nodes[0])
+			cell.WaitRestarts(t, cell.Nodes[1], 1)
+			cell.WaitImage(t, "app:v1", cell.Nodes[1])
+			report := judge(t, cell, 1)
+			require.Equal(t, 2, report.TotalRestarts(), "one restart each")
+		})
+	}
 }
