@@ -33,7 +33,7 @@ func standing(f Facts, step Step, queue lease.Queue, previous string) state {
 	case f.Slot != nil && !unchanged:
 		return holding(f, step)
 	case f.Paced && f.Slot == nil && f.inFlight():
-		s := said(node.ReasonUpdateStarted, "rolls without a slot: it began while nothing held it; it takes the next one")
+		s := said(node.ReasonUpdateStarted, "rolls without a slot: no webhook looked when it began, or it had never been ready; it takes the next one")
 		s.update.Status = true
 		return s.busy(node.ReasonProgressing)
 	case f.waits():

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -134,6 +135,19 @@ func (r *request) templates(digest bool) (stored, asked node.Paced, err error) {
 	}
 	stored, err = read(r.OldObject.Spec.Template)
 	return stored, asked, err
+}
+
+// annotations are what people wrote in the request, and owned in place of what it says of ours.
+func (o *object) annotations(owned map[string]string) map[string]string {
+	annotations := maps.Clone(o.Metadata.Annotations)
+	if annotations == nil {
+		return owned
+	}
+	for _, name := range node.Owned() {
+		delete(annotations, name)
+	}
+	maps.Copy(annotations, owned)
+	return annotations
 }
 
 func (o *object) view(namespace string, annotations map[string]string, template node.Paced, pinned *node.Paced) node.View {

@@ -209,7 +209,7 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 			}
 		}
 	}
-	q.New = r.Object.view(r.Namespace, owned, asked, pinned)
+	q.New = r.Object.view(r.Namespace, r.Object.annotations(owned), asked, pinned)
 	if r.OldObject != nil {
 		old := r.OldObject.view(r.Namespace, r.OldObject.Metadata.Annotations, stored, pinned)
 		q.Old = &old
@@ -284,6 +284,9 @@ func (h StatefulSet) waits(ctx context.Context, v node.View, pinned bool) string
 	cancel := "; to cancel, set the image back"
 	if pinned { // the image is back already, as far as the object says: some writers then send nothing
 		cancel = "; to cancel, kubectl apply the old image"
+	}
+	if v.PausedByHand {
+		return fit("paceline: "+v.Name+" is paused (annotation "+node.AnnotationPaused+"): the change waits, not queued, until that is removed", cancel)
 	}
 	see := "; see: kubectl get leases -n " + v.Namespace
 	line, err := h.Lines.Line(ctx, v.Namespace)

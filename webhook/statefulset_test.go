@@ -433,6 +433,16 @@ func TestWarnings(t *testing.T) {
 			require.True(t, strings.HasSuffix(r.Warnings[0], c.ends), r.Warnings[0])
 		})
 	}
+	t.Run("a paused node has no place: it is not queued", func(t *testing.T) {
+		t.Parallel()
+		old, asked := v("app:v1"), v("app:v2")
+		old.annotations = map[string]string{node.AnnotationPaused: "true"}
+		asked.annotations = old.annotations
+		s := inCell()
+		s.line = lease.Queue{Slots: 2}
+		require.Equal(t, []string{"paceline: rpc-0 is paused (annotation paceline.io/paused): the change waits, not queued, until that is removed; to cancel, set the image back"},
+			s.admit(t, bump(t, old, asked)).Warnings)
+	})
 	held := v("app:v2")
 	held.annotations = map[string]string{node.AnnotationHeld: heldText("app:v1", nil)}
 	silent := map[string]string{
