@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type pass struct {
 	problems  []error
 	nodes     []lease.Node
 	slots     []lease.Slot
+	at        time.Time // when all was read
 }
 
 // Reconcile looks at one cell. Where the cache shows something to do, all is read again live and
@@ -105,7 +107,7 @@ func (r *CellReconciler) look(ctx context.Context, from client.Reader, namespace
 	if err != nil {
 		return pass{}, err
 	}
-	return pass{namespace, cell, problems, nodes, slots}, nil
+	return pass{namespace, cell, problems, nodes, slots, r.Clock.Now()}, nil
 }
 
 func (p pass) moves() lease.Moves { return lease.Decide(p.cell, p.nodes, p.slots) }
@@ -158,6 +160,9 @@ func (r *CellReconciler) move(ctx context.Context, p pass) error {
 		ctrl.LoggerFrom(ctx).Info("freed slot whose holder is gone", "slot", slot.Name, "node", slot.Holder)
 	}
 	for _, pairing := range moves.Grant {
+		if err := r.stillSo(ctx, p); err != nil {
+			return err
+		}
 		if err := r.give(ctx, p, pairing, node.EventSlotTaken, "its turn has come; it took %s"); err != nil {
 			return err
 		}
@@ -173,6 +178,22 @@ func (r *CellReconciler) move(ctx context.Context, p pass) error {
 		}
 	}
 	return r.letGo(ctx, p)
+}
+
+// readingLasts is how long grants are made on one reading of a cell. The first one never waits for another.
+const readingLasts = time.Second
+
+// stillSo is asked before each grant of a pass: whoever lowers the percentage or freezes the cell is heard
+// between two of them.
+func (r *CellReconciler) stillSo(ctx context.Context, p pass) error {
+	if r.Clock.Now().Sub(p.at) > readingLasts {
+		return fmt.Errorf("%w: the cell was read more than %s ago", errStale, readingLasts)
+	}
+	cell, _, err := r.Fleet.Cell(ctx, r.Fleet.Live, p.namespace)
+	if err == nil && cell != p.cell {
+		err = fmt.Errorf("%w: the cell's settings are others", errStale)
+	}
+	return err
 }
 
 // give takes the slot for the node, with its plan, in one conditional write.

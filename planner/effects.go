@@ -23,7 +23,7 @@ const FieldManager = "paceline"
 
 // errStale: what the step was decided on is no longer so. Nothing was written; the next look decides
 // anew.
-var errStale = errors.New("the node changed meanwhile")
+var errStale = errors.New("it changed meanwhile")
 
 // perform carries out one effect, and with it the step's plan. Each depends on a live read of the
 // Lease where it depends on a slot.

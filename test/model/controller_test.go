@@ -131,6 +131,9 @@ func unsure(f planner.Facts) bool {
 	return !f.Status.Observed || int(f.Status.Replicas) != len(f.Pods)
 }
 
+// readingLasts is planner's, longer: a step takes a second here.
+const readingLasts = 20 * time.Second
+
 // touchEvery is planner's: how long a node that was touched is left alone.
 const touchEvery = 5 * time.Second
 
@@ -182,6 +185,7 @@ func (c *controller) reconcileCell() op {
 // move is CellReconciler.move: one write after the other; the first that fails ends the pass.
 func (c *controller) move(nodes []lease.Node, slots []lease.Slot, m lease.Moves, cell node.Cell) op {
 	var writes []func() bool
+	at := c.w.now
 	for _, pairing := range m.Adopt {
 		writes = append(writes, func() bool { return c.give(pairing, cell, "adopt") })
 	}
@@ -189,7 +193,7 @@ func (c *controller) move(nodes []lease.Node, slots []lease.Slot, m lease.Moves,
 		writes = append(writes, func() bool { return c.free(slot, "its holder is gone") })
 	}
 	for _, pairing := range m.Grant {
-		writes = append(writes, func() bool { return c.give(pairing, cell, "grant") })
+		writes = append(writes, func() bool { return c.stillSo(cell, at) }, func() bool { return c.give(pairing, cell, "grant") })
 	}
 	for _, index := range m.Create {
 		writes = append(writes, func() bool { return c.createLease(lease.Slot{Index: index}) })
@@ -198,6 +202,15 @@ func (c *controller) move(nodes []lease.Node, slots []lease.Slot, m lease.Moves,
 		writes = append(writes, func() bool { return c.deleteLease(slot) })
 	}
 	return c.series(writes, func() op { return c.letGo(leaving(cell, nodes, slots, c.w.now)) })
+}
+
+// stillSo is CellReconciler.stillSo: a live read of the namespace.
+func (c *controller) stillSo(cell node.Cell, at time.Time) bool {
+	if c.w.now.Sub(at) > readingLasts || c.w.cell != cell {
+		return false
+	}
+	c.window.recheck(c.w)
+	return true
 }
 
 func (c *controller) series(writes []func() bool, after op) op {

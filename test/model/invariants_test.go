@@ -13,9 +13,11 @@ import (
 
 // window is what was true at some moment of a pass: from its first live read on.
 type window struct {
-	slots     int      // the most slots
-	unslotted []string // the nodes that rolled without one all the time
-	thawed    bool     // granting was allowed
+	running   int      // the most nodes that make the budget
+	unslotted []string // the nodes that rolled without a slot all the time
+	// Since the last live read of the namespace: the highest percentage, and whether granting was allowed.
+	percent int
+	thawed  bool
 	// adopted holds who was given a slot beside the pass though it did not roll all the time: adoption may
 	// go over the count, and a pass cannot see what another does after its reads.
 	adopted map[types.UID]bool
@@ -29,12 +31,18 @@ func (w *world) open() *window {
 }
 
 func (w *world) widen(x *window) {
-	x.slots = max(x.slots, lease.Count(w.running(), w.cell.Percent))
+	x.running, x.percent = max(x.running, w.running()), max(x.percent, w.cell.Percent)
 	if len(x.unslotted) > 0 {
 		now := w.unslotted()
 		x.unslotted = slices.DeleteFunc(x.unslotted, func(name string) bool { return !slices.Contains(now, name) })
 	}
 	x.thawed = x.thawed || (w.cell.Paces() && !w.cell.Frozen)
+}
+
+// recheck is called at each live read of the namespace.
+func (x *window) recheck(w *world) {
+	x.percent, x.thawed = 0, false
+	w.widen(x)
 }
 
 // adopts is called at each adoption, before the next look at what rolls.
@@ -76,7 +84,7 @@ func (w *world) unslotted() []string {
 
 // granted is called at each grant. Invariant 1 (and 2: the pass may have decided on what was stale):
 // holders after the grant and nodes rolling without a slot all through the pass are no more than the
-// slots that there were at one moment of the pass.
+// most nodes of the pass and the highest percentage since the namespace was last read make.
 func (w *world) granted(x *window, n lease.Node) {
 	holders := map[types.UID]bool{}
 	for _, slot := range w.leases {
@@ -85,11 +93,11 @@ func (w *world) granted(x *window, n lease.Node) {
 		}
 	}
 	w.widen(x)
-	if len(holders)+len(x.unslotted) > x.slots {
-		w.fail("(1) granted to %s: %d holders, and %v roll without a slot, for %d slots", n.Name, len(holders), x.unslotted, x.slots)
+	if slots := lease.Count(x.running, x.percent); len(holders)+len(x.unslotted) > slots {
+		w.fail("(1) granted to %s: %d holders, and %v roll without a slot, for %d slots", n.Name, len(holders), x.unslotted, slots)
 	}
 	if !x.thawed {
-		w.fail("(1) granted to %s in a cell that was frozen or did not pace all through the pass", n.Name)
+		w.fail("(1) granted to %s in a cell that was frozen or did not pace since it was last read", n.Name)
 	}
 }
 
