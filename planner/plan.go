@@ -137,7 +137,7 @@ func (p Plan) String() string {
 
 // ErrUnknownPlan says that another version of Paceline wrote the plan, or it names a task that this one does
 // not know. It ends nothing and runs nothing.
-var ErrUnknownPlan = errors.New("this Paceline does not know the plan")
+var ErrUnknownPlan = errors.New("this Paceline does not know the plan: run the version that wrote it, or remove the annotation from the Lease and the plan is made anew")
 
 // ParsePlan reads the annotation plan. What is no plan at all (empty, truncated) gives an error
 // that is not ErrUnknownPlan: the plan is made anew from what the objects say.

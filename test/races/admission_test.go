@@ -42,7 +42,9 @@ func (r *raced) byWriter(request *harness.Request) bool {
 	return request.Resource.Resource == "statefulsets" && request.Name == r.node && !byPaceline(request)
 }
 
-func byPaceline(request *harness.Request) bool { return request.UserInfo.Username == controlplane.ControllerUser }
+func byPaceline(request *harness.Request) bool {
+	return request.UserInfo.Username == controlplane.ControllerUser
+}
 
 // opens and releases are the writes that bring the slot annotation and take it off.
 func (r *raced) opens(request *harness.Request) bool {
@@ -81,7 +83,9 @@ func (r *raced) begin(t *testing.T, image string, write func(ctx context.Context
 	return held, done
 }
 
-func (r *raced) patch(ctx context.Context, image string) error { return r.TrySetImage(ctx, r.node, image) }
+func (r *raced) patch(ctx context.Context, image string) error {
+	return r.TrySetImage(ctx, r.node, image)
+}
 
 // replace is an update without a resource version: it overwrites whatever it meets.
 func (r *raced) replace(ctx context.Context, image string) error {
