@@ -180,12 +180,6 @@ func (f Fleet) LivePods(ctx context.Context, set *appsv1.StatefulSet) (node.Flee
 	return fleetOf(list.Items, set.UID), nil
 }
 
-// Set reads a StatefulSet from the cache.
-func (f Fleet) Set(ctx context.Context, namespace, name string) (*appsv1.StatefulSet, error) {
-	var set appsv1.StatefulSet
-	return &set, f.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &set)
-}
-
 // SetLive reads a StatefulSet from the API server.
 func (f Fleet) SetLive(ctx context.Context, namespace, name string) (*appsv1.StatefulSet, error) {
 	var set appsv1.StatefulSet

@@ -22,8 +22,7 @@ const PodPath = "/mutate-pod"
 
 // Sets reads what a new pod belongs to.
 type Sets interface {
-	// Set reads a StatefulSet from a cache, SetLive from the API server.
-	Set(ctx context.Context, namespace, name string) (*appsv1.StatefulSet, error)
+	// SetLive reads a StatefulSet from the API server.
 	SetLive(ctx context.Context, namespace, name string) (*appsv1.StatefulSet, error)
 	// LivePods reads the pods of a StatefulSet from the API server.
 	LivePods(ctx context.Context, set *appsv1.StatefulSet) (node.Fleet, error)
@@ -110,11 +109,11 @@ func (h Pod) done(ctx context.Context, pod newPod, reason Reason, start time.Tim
 		"reason", reason, "took", took)
 }
 
-// admit says at which revision a pod comes, and what patch makes it so.
+// admit says at which revision a pod comes, and what patch makes it so. What it depends on is read live: a cache
+// that is behind would let a pod come at what its node waits for.
 func (h Pod) admit(ctx context.Context, pod newPod, raw []byte) (Reason, []byte, error) {
 	owner := metav1.GetControllerOfNoCopy(&pod.Metadata)
-	made := pod.Metadata.Labels[node.LabelRevision]
-	if owner == nil || owner.Kind != "StatefulSet" || made == "" || h.runs(ctx, pod, owner.Name, made) {
+	if owner == nil || owner.Kind != "StatefulSet" || pod.Metadata.Labels[node.LabelRevision] == "" {
 		return ReasonPass, nil, nil
 	}
 	set, err := h.Sets.SetLive(ctx, pod.Metadata.Namespace, owner.Name)
@@ -134,17 +133,6 @@ func (h Pod) admit(ctx context.Context, pod newPod, raw []byte) (Reason, []byte,
 	}
 	text, err := h.patch(ctx, pod, raw, at)
 	return reason, text, err
-}
-
-// runs reports a pod that comes at what its node runs anyway, as far as a cache says: the usual case, which costs
-// no read.
-func (h Pod) runs(ctx context.Context, pod newPod, owner, revision string) bool {
-	set, err := h.Sets.Set(ctx, pod.Metadata.Namespace, owner)
-	if err != nil {
-		return false
-	}
-	cleared, err := node.ParseCleared(set.Annotations[node.AnnotationCleared])
-	return err == nil && cleared.Revision == revision
 }
 
 func (h Pod) recreated(ctx context.Context, set *appsv1.StatefulSet, pod newPod) (Recreated, error) {
