@@ -1,6 +1,8 @@
 package node
 
 import (
+	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,9 +83,7 @@ func TestPinAndRenderAreInverse(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, stands.Equal(stored, pace), "no paced field moved")
 				d := Deferred{Fields: map[string]Wish{}}
-				for field, want := range wants {
-					d.Fields[field] = Wish{Want: want}
-				}
+				maps.Copy(d.Fields, wants)
 				back, err := d.Render(pinned)
 				require.NoError(t, err)
 				one, err := FieldOf(FieldTemplate, back)
@@ -94,6 +94,66 @@ func TestPinAndRenderAreInverse(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A field that was written while no webhook looked was asked for last, whatever waited. Of a whole spec or template
+// that is what changed of it.
+func TestAWishIsRebased(t *testing.T) {
+	t.Parallel()
+	template := func(image, arg string) json.RawMessage {
+		return json.RawMessage(`{"spec":{"containers":[{"args":["` + arg + `"],"image":"` + image + `","name":"app"}]}}`)
+	}
+	for name, c := range map[string]struct {
+		field            string
+		want, stood, now json.RawMessage
+		left             json.RawMessage // nil: nothing
+	}{
+		"an image that stands as it stood":          {"containers/app", json.RawMessage(`"v2"`), json.RawMessage(`"v1"`), json.RawMessage(`"v1"`), json.RawMessage(`"v2"`)},
+		"an image that was written":                 {"containers/app", json.RawMessage(`"v2"`), json.RawMessage(`"v1"`), json.RawMessage(`"v3"`), nil},
+		"a wish of a Paceline that did not note it": {"containers/app", json.RawMessage(`"v2"`), nil, json.RawMessage(`"v3"`), json.RawMessage(`"v2"`)},
+		"isolation that was written":                {"nodeSelector", json.RawMessage(`{"zone":"a"}`), json.RawMessage(`null`), json.RawMessage(`{"zone":"b"}`), nil},
+		"a template that stands as it stood":        {"template", template("v2", "x"), template("v1", "x"), template("v1", "x"), template("v2", "x")},
+		"another field of a template was written":   {"template", template("v2", "x"), template("v1", "x"), template("v1", "y"), template("v2", "y")},
+		"the same field of a template was written":  {"template", template("v2", "x"), template("v1", "x"), template("v3", "x"), template("v3", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left, err := Wish{Want: c.want, Stands: c.stood, By: Author{"helm", "alice"}}.Rebased(c.field, c.now)
+			require.NoError(t, err)
+			if c.left == nil {
+				require.Nil(t, left)
+				return
+			}
+			require.JSONEq(t, string(c.left), string(left.Want))
+			require.Equal(t, Author{"helm", "alice"}, left.By)
+		})
+	}
+	_, err := Wish{Want: []byte("1"), Stands: []byte("{")}.Rebased("template", []byte("{}"))
+	require.ErrorContains(t, err, "reading field template: ")
+	rendered, err := Deferred{Fields: map[string]Wish{"containers/app": {Want: []byte(`"app:v2"`), Stands: []byte(`"app:v0"`)}}}.Render([]byte(twoContainers))
+	require.NoError(t, err)
+	require.JSONEq(t, twoContainers, string(rendered))
+}
+
+// A pinned template holds the pods for as long as it is what they run.
+func TestAPinnedNodeThatRollsAllTheSame(t *testing.T) {
+	t.Parallel()
+	paced := func(image string) Paced {
+		return Paced{Containers: map[string]string{"app": image}, Isolation: []byte("{}")}
+	}
+	stands := paced("v3")
+	view := View{
+		Strategy: RollingUpdate, Replicas: 1, HasDeferred: true, Deferred: &Deferred{}, Pinned: &stands, Template: paced("v2"),
+		Cleared: &Cleared{Revision: "r-1", Ready: true, Canary: paced("v1")},
+	}
+	pods, revisions := Fleet{{Revision: "r-1"}}, Revisions{"r-1": paced("v1"), "r-3": paced("v3")}
+	require.False(t, view.Closed(PaceImages), "its template was changed while no webhook looked")
+	require.True(t, view.InFlight(pods, revisions, PaceImages))
+	view.Cleared = nil
+	require.True(t, view.InFlight(pods, revisions, PaceImages), "the pods say so where nothing else does")
+	require.False(t, view.InFlight(Fleet{{Revision: "r-3"}}, revisions, PaceImages), "it runs what is pinned")
+	view.Strategy = OnDelete
+	require.False(t, view.InFlight(pods, revisions, PaceImages), "nothing restarts by itself")
 }
 
 // A pinned node's Template is what it is to be, Pinned what stands.
@@ -110,7 +170,7 @@ func TestViewOfAPinnedNode(t *testing.T) {
 	require.Equal(t, "app:v2", view.Template.Containers["app"])
 	require.Equal(t, "app:v1", view.Pinned.Containers["app"])
 	require.True(t, view.Gated())
-	require.True(t, view.Closed())
+	require.True(t, view.Closed(PaceImages))
 	require.True(t, view.HasWish())
 	running, known := view.Running()
 	require.True(t, known, "the stored template says what it runs")

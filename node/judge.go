@@ -12,11 +12,15 @@ func (v View) Gated() bool {
 }
 
 // Closed reports that Kubernetes itself holds the pods: the partition on RollingUpdate, or a template that
-// is pinned; on OnDelete nothing restarts by itself, so held alone says so. A node can carry held and roll all the same, where
-// its strategy or partition was changed while no webhook looked.
-func (v View) Closed() bool {
-	if v.Strategy == OnDelete || v.HasDeferred {
+// is pinned to what they run; on OnDelete nothing restarts by itself, so held alone says so. A node can carry held or
+// deferred and roll all the same, where its strategy, partition or template was changed while no webhook looked.
+func (v View) Closed(pace Pace) bool {
+	if v.Strategy == OnDelete {
 		return v.Gated()
+	}
+	if v.HasDeferred && v.Pinned != nil {
+		running, known := v.Running()
+		return !known || v.Pinned.Equal(running, pace)
 	}
 	return (v.Partition != nil && *v.Partition == HeldPartition) || v.Lowering()
 }

@@ -76,8 +76,11 @@ func (f Fleet) From(ordinal int32) Fleet {
 // status.currentRevision. On OnDelete nothing restarts by itself: a node none of whose pods has begun
 // is not in flight. Ordinals below the writer's own partition do not count.
 func (v View) InFlight(pods Fleet, revisions Revisions, pace Pace) bool {
-	if v.Closed() || v.Deleting || v.Replicas == 0 {
+	if v.Deleting || v.Replicas == 0 {
 		return false
+	}
+	if v.Closed(pace) {
+		return v.Strategy == RollingUpdate && v.HasDeferred && v.Pinned != nil && v.others(*v.Pinned, pods, revisions, pace) > 0
 	}
 	old := v.outdated(pods, revisions, pace)
 	if v.Strategy == OnDelete && old == int(v.Replicas) {
@@ -93,11 +96,16 @@ func (v View) Outdated(pods Fleet, revisions Revisions, pace Pace) bool {
 }
 
 func (v View) outdated(pods Fleet, revisions Revisions, pace Pace) int {
-	old := 0
+	return v.others(v.Template, pods, revisions, pace)
+}
+
+// others counts the pods that run other paced fields than these.
+func (v View) others(template Paced, pods Fleet, revisions Revisions, pace Pace) int {
+	count := 0
 	for _, pod := range pods.From(v.FirstUpdated()) {
-		if paced, known := revisions.Of(pod.Revision, v.Cleared); known && !paced.Equal(v.Template, pace) {
-			old++
+		if paced, known := revisions.Of(pod.Revision, v.Cleared); known && !paced.Equal(template, pace) {
+			count++
 		}
 	}
-	return old
+	return count
 }

@@ -42,7 +42,7 @@ func (f Facts) nothingToRoll() bool {
 
 // atRest reports a node none of whose pods is on its way: what tells, where nothing says what it ran.
 func (f Facts) atRest() bool {
-	if f.Closed() || f.Replicas == 0 {
+	if f.Closed(f.Cell.Pace) || f.Replicas == 0 {
 		return true
 	}
 	if !f.Status.Observed || len(f.pods()) != f.wanted() {
@@ -59,7 +59,7 @@ func (f Facts) atRest() bool {
 // unsure reports a node without cleared of which pods and status do not say the same: it may roll. What
 // runs is judged by cleared; without it by pods, and those come from a cache.
 func (f Facts) unsure() bool {
-	if f.Closed() || f.Cleared != nil || f.Replicas == 0 {
+	if f.Closed(f.Cell.Pace) || f.Cleared != nil || f.Replicas == 0 {
 		return false
 	}
 	for _, pod := range f.Pods {

@@ -56,7 +56,7 @@ func TestALoweredPartitionIsHeld(t *testing.T) {
 			require.Equal(t, heldText("v2", ptr.To(int32(1))), s.stored.owned[node.AnnotationHeld])
 			view := s.stored.view()
 			require.True(t, view.Lowering())
-			require.True(t, view.Closed())
+			require.True(t, view.Closed(node.PaceImages))
 			require.True(t, view.Drift(node.PaceImages), "it waits for a slot")
 			require.EqualValues(t, 1, view.OwnPartition())
 

@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/paceline/paceline/node"
 )
@@ -75,9 +71,9 @@ func NewWishes(c Change) (*Wishes, error) {
 	if err != nil {
 		return w, nil //nolint:nilerr // nothing is deferred, or nothing that this version knows
 	}
-	if _, whole := deferred.Fields[node.FieldTemplate]; w.Pace == "" {
+	if w.Pace == "" {
 		w.Pace = node.PaceImages
-		if whole {
+		if deferred.Whole() {
 			w.Pace = node.PaceTemplate
 		}
 	}
@@ -108,6 +104,11 @@ func (w *Wishes) judge(field string, wish node.Wish) (*node.Wish, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rebased, err := wish.Rebased(field, stands); err != nil || rebased == nil {
+		return nil, err
+	} else {
+		wish = *rebased
+	}
 	switch {
 	case bytes.Equal(stands, asked) && !w.Own && w.Evidence.withdraws(field, wish, w.Stored):
 		return nil, nil
@@ -122,19 +123,8 @@ func (w *Wishes) judge(field string, wish node.Wish) (*node.Wish, error) {
 // amended is a whole spec or template that waits, with the request's change of what stands on top of it:
 // a writer that knows only the pinned one has not taken back the rest.
 func (w *Wishes) amended(field string, wish node.Wish, stands, asked []byte) (*node.Wish, error) {
-	var schema any = corev1.PodSpec{}
-	if field == node.FieldTemplate {
-		schema = corev1.PodTemplateSpec{}
-	}
-	change, err := strategicpatch.CreateTwoWayMergePatch(stands, asked, schema)
-	if err != nil {
-		return nil, fmt.Errorf("comparing pod templates: %w", err)
-	}
-	amended, err := strategicpatch.StrategicMergePatch(wish.Want, change, schema)
-	if err != nil {
-		return nil, fmt.Errorf("amending what is deferred: %w", err)
-	}
-	return &node.Wish{Want: amended, By: w.Evidence.By}, nil
+	amended, err := wish.Amended(field, stands, asked)
+	return &node.Wish{Want: amended, By: w.Evidence.By}, err
 }
 
 // maxAnnotations is what Kubernetes takes of annotations in all (apimachinery's validation).
@@ -157,8 +147,12 @@ func (w *Wishes) Apply(d Decision, annotations map[string]string) (Decision, err
 		return d, err
 	}
 	deferred := node.Deferred{Fields: map[string]node.Wish{}}
-	for field, want := range fields {
-		deferred.Fields[field] = node.Wish{Want: want, By: w.author(field, want)}
+	for field, wish := range fields {
+		wish.By = w.author(field, wish.Want)
+		deferred.Fields[field] = wish
+	}
+	if len(fields) == 0 { // the pace is another now: what waited is not paced any more, and applies
+		return d.withTemplate(w.wanted, w.Asked)
 	}
 	d.Owned[node.AnnotationDeferred] = deferred.String()
 	if size(annotations, d.Owned) > maxAnnotations {

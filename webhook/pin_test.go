@@ -467,3 +467,18 @@ func jsonOf(t *testing.T, text string) any {
 	require.NoError(t, json.Unmarshal([]byte(text), &value))
 	return value
 }
+
+// What waited of a whole template and is not paced any more applies; a wish for nothing is never left behind.
+func TestPinOfNothingIsNone(t *testing.T) {
+	t.Parallel()
+	template := func(label string) []byte {
+		return []byte(`{"metadata":{"labels":{"a":"` + label + `"}},"spec":{"containers":[{"image":"app:v1","name":"app"}]}}`)
+	}
+	deferred := node.Deferred{Fields: map[string]node.Wish{node.FieldTemplate: {Want: template("2"), Stands: template("1")}}}
+	w, err := NewWishes(Change{Stored: template("1"), Asked: template("1"), Deferred: deferred.String(), Pace: node.PaceImages, Own: true})
+	require.NoError(t, err)
+	d, err := w.Apply(Decision{Pin: true, Owned: map[string]string{node.AnnotationDeferred: deferred.String()}}, nil)
+	require.NoError(t, err)
+	require.Empty(t, d.Owned)
+	require.JSONEq(t, string(template("2")), string(d.Template))
+}

@@ -227,13 +227,17 @@ func (h StatefulSet) question(ctx context.Context, r *request, cell node.Cell) (
 
 // mayDependOn reports a request that passes by what a cache says of the cell: a paced change where nothing
 // is paced, or a change of the template that pace images leaves alone: under the pin gate it passes beside the
-// images too, and while they wait.
+// images too, and while they wait, and so does what of a whole template waits since the pace was template.
 func (f Facts) mayDependOn(cell node.Cell, r *request) bool {
-	if !f.Paced {
+	switch {
+	case !f.Paced:
 		return f.changesPaced()
+	case cell.Pace != node.PaceImages || f.Old == nil:
+		return false
+	case f.New.Deferred != nil && f.New.Deferred.Whole():
+		return true
 	}
-	return cell.Pace == node.PaceImages && f.Old != nil && (cell.Gate == node.GatePin || !f.changesPaced()) &&
-		!bytes.Equal(r.Object.Spec.Template, r.OldObject.Spec.Template)
+	return (cell.Gate == node.GatePin || !f.changesPaced()) && !bytes.Equal(r.Object.Spec.Template, r.OldObject.Spec.Template)
 }
 
 func (f Facts) changesPaced() bool {

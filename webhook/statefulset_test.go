@@ -373,6 +373,29 @@ func TestBudgetOffIsReadLive(t *testing.T) {
 			require.NotContains(t, strings.Join(r.Warnings, " "), "restart", "all of the template waits")
 		})
 	}
+	t.Run("so is what waits of a whole template", func(t *testing.T) {
+		t.Parallel()
+		whole := pin
+		whole.Pace = node.PaceTemplate
+		s := inCell()
+		s.cell, s.live = whole, whole
+		asked := stored{image: "app:v2", replicas: 1, extra: `,"args":["x"]`}
+		old := v("app:v1")
+		old.annotations = patched(t, asked.json(t), s.admit(t, bump(t, v("app:v1"), asked))).Metadata.Annotations
+		again := old
+		again.replicas = 2
+		for pace, waits := range map[node.Pace]string{node.PaceTemplate: "template", node.PaceImages: "containers/app"} {
+			s = inCell()
+			s.cell, s.live = pin, pin
+			s.live.Pace = pace
+			r := s.admit(t, bump(t, old, again))
+			require.Equal(t, 1, s.liveReads)
+			deferred, err := node.ParseDeferred(patched(t, again.json(t), r).Metadata.Annotations[node.AnnotationDeferred])
+			require.NoError(t, err)
+			require.Contains(t, deferred.Fields, waits, pace)
+			require.Equal(t, pace == node.PaceImages, strings.Contains(string(r.Patch), `"/spec/template`), "what does not wait applies")
+		}
+	})
 	t.Run("a creation needs no read", func(t *testing.T) {
 		t.Parallel()
 		s := inCell()

@@ -207,15 +207,17 @@ func (w *world) stepCrash() bool {
 }
 
 func (w *world) stepWebhook() bool {
-	switch rapid.IntRange(0, 5).Draw(w.draw, "fault") {
+	switch rapid.IntRange(0, 6).Draw(w.draw, "fault") {
 	case 0:
 		w.webhookAway = true
 	case 1:
 		w.leaseUnreadable = true
+	case 2:
+		w.podWebhookAway = true
 	default:
-		w.webhookAway, w.leaseUnreadable = false, false
+		w.webhookAway, w.podWebhookAway, w.leaseUnreadable = false, false, false
 	}
-	w.log("webhook away: %t, Lease unreadable: %t", w.webhookAway, w.leaseUnreadable)
+	w.log("webhook away: %t, that of pods: %t, Lease unreadable: %t", w.webhookAway, w.podWebhookAway, w.leaseUnreadable)
 	return true
 }
 
@@ -244,7 +246,7 @@ func (w *world) stepPerson() bool {
 }
 
 func (w *world) stepSetting() bool {
-	switch rapid.SampledFrom([]string{"percent", "freeze", "zero", "enabled"}).Draw(w.draw, "setting") {
+	switch rapid.SampledFrom([]string{"percent", "freeze", "zero", "enabled", "gate", "pace"}).Draw(w.draw, "setting") {
 	case "percent":
 		w.cell.Percent = rapid.SampledFrom([]int{25, 1, 34, 50, 67, 100}).Draw(w.draw, "percent")
 	case "zero":
@@ -253,6 +255,11 @@ func (w *world) stepSetting() bool {
 		w.cell.Frozen = !w.cell.Frozen
 	case "enabled":
 		w.cell.Enabled = !w.cell.Enabled
+	case "gate":
+		w.cell.Gate = other(w.cell.Gate, node.GateNative, node.GatePin)
+	case "pace":
+		w.cell.Pace = other(w.cell.Pace, node.PaceImages, node.PaceTemplate)
+		w.excuseLabels()
 	}
 	w.nextRV()
 	w.log("cell: %+v", w.cell)
@@ -266,7 +273,8 @@ func (w *world) wish(name string) (string, func(*set)) {
 		return func(s *set) { s.image = image }
 	}
 	kind := rapid.SampledFrom([]string{
-		"bump", "bump", "revert", "bad", "again", "apply", "replicas", "opt", "strategy", "pause", "early",
+		"bump", "bump", "revert", "bad", "again", "label", "both", byRender, byRender, byApply, byApplier,
+		"replicas", "opt", "strategy", "pause", "early",
 	}).Draw(w.draw, "wish")
 	switch kind {
 	case "bump":
@@ -277,20 +285,13 @@ func (w *world) wish(name string) (string, func(*set)) {
 		if past := w.past[name]; len(past) > 0 {
 			return kind, to(past[len(past)-1])
 		}
-	case "apply": // states the partition, and none of Paceline's annotations
-		image := s.image
-		if rapid.Bool().Draw(w.draw, "new") {
-			image = w.image("v")
-		}
-		return kind, func(s *set) {
-			s.image = image
-			if s.strategy == node.RollingUpdate {
-				s.partition = new(int32)
-			}
-			for _, name := range node.Owned() {
-				delete(s.annotations, name)
-			}
-		}
+	case "label":
+		return kind, func(s *set) { s.label = other(s.label, "l0", "l1") }
+	case "both":
+		t := template{w.image("v"), other(s.label, "l0", "l1")}
+		return kind, func(s *set) { s.template = t }
+	case byRender, byApply, byApplier:
+		return kind, w.states(kind, s)
 	case "replicas":
 		n := int32(rapid.IntRange(0, 3).Draw(w.draw, "replicas"))
 		return kind, func(s *set) { s.replicas = n }
@@ -316,6 +317,32 @@ func (w *world) wish(name string) (string, func(*set)) {
 		return kind, toggle(node.AnnotationReleaseSlot, "Updated")
 	}
 	return "again", func(*set) {}
+}
+
+// states is a writer that states what it wants: what stands, what waits, or something new.
+func (w *world) states(kind string, s *set) func(*set) {
+	t := rapid.SampledFrom([]template{s.template, s.wanted(), {w.image("v"), s.label}}).Draw(w.draw, "states")
+	return func(s *set) {
+		s.template = t
+		switch kind {
+		case byRender:
+			if s.strategy == node.RollingUpdate {
+				s.partition = new(int32)
+			}
+			for _, name := range node.Owned() {
+				delete(s.annotations, name)
+			}
+		case byApply:
+			s.applied = string(t.text())
+		}
+	}
+}
+
+func other[T comparable](is, a, b T) T {
+	if is == a {
+		return b
+	}
+	return a
 }
 
 func toggle(key, value string) func(*set) {

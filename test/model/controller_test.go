@@ -83,7 +83,7 @@ func (c *controller) dropCell() {
 func (c *controller) facts(s *set, cell node.Cell) planner.Facts {
 	revisions := make(node.Revisions, len(c.cache.revisions[s.uid]))
 	for _, r := range c.cache.revisions[s.uid] {
-		revisions[r] = paced(r[len("r-"):])
+		revisions[r] = inRevision(r).paced()
 	}
 	return planner.Facts{
 		View: s.view(), Pods: c.w.fleet(c.cache.pods, s), Revisions: revisions, Cell: cell, Now: c.w.now, Paced: c.w.paces(s, cell),
@@ -120,7 +120,7 @@ func (c *controller) look(sets map[string]*set, cell node.Cell) []lease.Node {
 
 // unsure is Facts.unsure.
 func unsure(f planner.Facts) bool {
-	if f.Closed() || f.Cleared != nil || f.Replicas == 0 {
+	if f.Closed(f.Cell.Pace) || f.Cleared != nil || f.Replicas == 0 {
 		return false
 	}
 	for _, p := range f.Pods {
@@ -142,7 +142,7 @@ func leaving(cell node.Cell, nodes []lease.Node, slots []lease.Slot, now time.Ti
 	var held []lease.Node
 	room := max(1, len(slots))
 	for _, n := range nodes {
-		gated, since := n.HasHeld || (cell.Enabled && n.Gated()), now.Sub(n.Touched)
+		gated, since := n.HasWish() || (cell.Enabled && n.Gated()), now.Sub(n.Touched)
 		rolls := !n.Status.Observed || n.Status.Updated < n.Replicas-n.OwnPartition() || n.Status.Ready < n.Replicas
 		switch {
 		case n.Paced || n.Deleting:
@@ -548,7 +548,7 @@ func touch(now time.Time) func(*set) {
 }
 
 func forget(s *set, now time.Time) func(*set) {
-	held := s.annotations[node.AnnotationHeld] != ""
+	held := s.annotations[node.AnnotationHeld]+s.annotations[node.AnnotationDeferred] != ""
 	return func(s *set) {
 		delete(s.annotations, node.AnnotationSlot)
 		delete(s.annotations, node.AnnotationCleared)

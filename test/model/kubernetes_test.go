@@ -119,6 +119,7 @@ func (w *world) start(s *set, ordinal int, revision string) {
 		return
 	}
 	w.log("StatefulSet controller: create %s at %s", name, revision)
+	revision = w.admitPod(s, revision)
 	w.mayStart(s, name, revision)
 	w.putPod(pod{name: name, uid: w.uid("p"), owner: s.uid, set: s.name, ordinal: ordinal, revision: revision, since: w.now})
 }

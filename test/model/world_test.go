@@ -23,6 +23,7 @@ const (
 // set is a stored StatefulSet. It is never changed: a write stores another one, so caches keep what
 // they read by keeping the pointer.
 type set struct {
+	template
 	name                string
 	uid                 types.UID
 	rv, generation      int64
@@ -30,7 +31,7 @@ type set struct {
 	replicas            int32
 	strategy            node.Strategy
 	partition           *int32
-	image               string
+	applied             string // kubectl's last-applied annotation, of the template alone
 	labels, annotations map[string]string
 	status              status
 	parsed              *node.View
@@ -48,8 +49,6 @@ func (s *set) clone() *set {
 	return &c
 }
 
-func (s *set) revision() string { return "r-" + s.image }
-
 // from is the partition from which the set's pods are to be updated; MaxInt32 where all are held.
 func (s *set) from() int32 {
 	if s.partition == nil {
@@ -59,20 +58,36 @@ func (s *set) from() int32 {
 }
 
 func (s *set) gated() bool {
-	return s.annotations[node.AnnotationHeld] != "" || s.from() == node.HeldPartition
+	return s.annotations[node.AnnotationHeld] != "" || s.pinned() || s.from() == node.HeldPartition
 }
 
-func paced(image string) node.Paced {
-	return node.Paced{
-		Containers: map[string]string{"app": image}, InitContainers: map[string]string{}, Volumes: map[string]string{},
-		Isolation: []byte("{}"), Template: "sha256:" + image,
+func (s *set) pinned() bool { return s.annotations[node.AnnotationDeferred] != "" }
+
+// wanted is the template with what is deferred in it.
+func (s *set) wanted() template {
+	if !s.pinned() {
+		return s.template
 	}
+	deferred, err := node.ParseDeferred(s.annotations[node.AnnotationDeferred])
+	if err != nil {
+		panic(err)
+	}
+	text, err := deferred.Render(s.text())
+	if err != nil {
+		panic(err)
+	}
+	return templateOf(text)
 }
 
 func imageOf(p node.Paced) string { return p.Containers["app"] }
 
 func (s *set) spec() node.Spec {
-	return node.Spec{Replicas: &s.replicas, Strategy: s.strategy, Partition: s.partition, Template: paced(s.image)}
+	spec := node.Spec{Replicas: &s.replicas, Strategy: s.strategy, Partition: s.partition, Template: s.paced()}
+	if s.pinned() {
+		stands := s.paced()
+		spec.Template, spec.Pinned = s.wanted().paced(), &stands
+	}
+	return spec
 }
 
 func (s *set) meta(annotations map[string]string) node.Meta {
@@ -107,7 +122,7 @@ type pod struct {
 	deleting bool
 }
 
-func (p *pod) broken() bool { return strings.HasPrefix(p.revision, "r-bad") }
+func (p *pod) broken() bool { return inRevision(p.revision).bad() }
 
 // store is one reading of all objects: the API server's own, and what a controller has cached of it.
 type store struct {
@@ -135,6 +150,7 @@ type world struct {
 	promotes bool
 
 	webhookAway     bool
+	podWebhookAway  bool
 	leaseUnreadable bool
 	webhookCell     node.Cell
 	requests        []*request
@@ -144,8 +160,8 @@ type world struct {
 
 	// switched holds RollingUpdate sets that were OnDelete when currentRevision was last moved.
 	switched map[types.UID]bool
-	asked    map[string]string
-	past     map[string][]string
+	asked    map[string]template
+	past     map[string][]string // images
 	wrongs   map[string]map[string]bool
 	excuses  map[types.UID]string
 
@@ -168,7 +184,7 @@ func newWorld(t tb, percent int) *world {
 			sets: map[string]*set{}, pods: map[string]*pod{}, revisions: map[types.UID][]string{}, leases: map[string]lease.Slot{},
 			cell: node.Cell{Enabled: true, Percent: percent, Pace: node.PaceImages, Gate: node.GateNative},
 		},
-		syncs: map[string][]func(){}, asked: map[string]string{}, past: map[string][]string{},
+		syncs: map[string][]func(){}, asked: map[string]template{}, past: map[string][]string{},
 		wrongs: map[string]map[string]bool{}, excuses: map[types.UID]string{}, switched: map[types.UID]bool{}, counts: map[string]int{},
 		historyLimit: 10,
 	}
@@ -184,6 +200,9 @@ func newWorld(t tb, percent int) *world {
 func drawWorld(t *rapid.T) *world {
 	w := newWorld(t, rapid.SampledFrom([]int{25, 1, 34, 50, 67, 100}).Draw(t, "percent"))
 	w.draw = t
+	w.cell.Gate = rapid.SampledFrom([]node.Gate{node.GateNative, node.GatePin}).Draw(t, "gate")
+	w.cell.Pace = rapid.SampledFrom([]node.Pace{node.PaceImages, node.PaceImages, node.PaceTemplate}).Draw(t, "pace")
+	w.webhookCell = w.cell
 	w.historyLimit = rapid.SampledFrom([]int{10, 2, 0}).Draw(t, "historyLimit")
 	w.promotes = rapid.Bool().Draw(t, "promotes")
 	for i := range rapid.IntRange(3, 8).Draw(t, "nodes") {
@@ -238,13 +257,16 @@ func describe(s *set) string {
 		}
 	}
 	text := fmt.Sprintf("%s %s@%d gen %d/%d %s x%d %s partition %s status %s->%s updated %d ready %d", s.name, s.uid, s.rv, s.status.observed, s.generation,
-		s.image, s.replicas, s.strategy, partition, s.status.current, s.status.update, s.status.updated, s.status.ready)
+		s.revision(), s.replicas, s.strategy, partition, s.status.current, s.status.update, s.status.updated, s.status.ready)
 	v := s.view()
 	if v.Cleared != nil {
 		text += " cleared " + imageOf(v.Cleared.Canary)
 	}
 	if v.Held != nil {
 		text += " held " + imageOf(v.Held.Running)
+	}
+	if s.pinned() {
+		text += " deferred " + s.annotations[node.AnnotationDeferred]
 	}
 	if v.Slot != nil {
 		text += " slot " + v.Slot.String()
