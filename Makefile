@@ -5,13 +5,17 @@ GOLANGCI_LINT = $(GO) tool -modfile=$(CURDIR)/tools/golangci-lint/go.mod golangc
 # Where the rig keeps what it builds.
 CACHE   := $(or $(PACELINE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/paceline)
 CHART   := charts/paceline
+# Scenarios wait for states most of the time, so more of them run at once than there are cores.
+PARALLEL ?= 6
+# The Kubernetes releases that Paceline supports; each has a build module in test/rig/build.
+VERSIONS ?= 1.36.3 1.37.2
 # Scenarios wait for states, not for seconds; this only ends a run that hangs.
 TIMEOUT ?= 60m
 
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## Show what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the binaries into bin/ and compile everything else
@@ -25,7 +29,18 @@ unit: ## Test what needs no control plane, with the race detector
 
 .PHONY: test
 test: unit ## Test everything; builds and starts a real control plane
-	cd test && $(GO) test -timeout $(TIMEOUT) ./...
+	cd test && $(GO) test -timeout $(TIMEOUT) -parallel $(PARALLEL) ./...
+
+.PHONY: test-versions
+test-versions: ## Run the scenarios on each Kubernetes release that is supported
+	@set -e; for version in $(VERSIONS); do \
+	  echo "Kubernetes $$version"; \
+	  (cd test && PACELINE_KUBERNETES=$$version $(GO) test -timeout $(TIMEOUT) -parallel $(PARALLEL) ./e2e ./races); \
+	done
+
+.PHONY: model
+model: ## Test the model with twenty times the steps
+	cd test && $(GO) test -count=1 -timeout $(TIMEOUT) ./model -run TestModel -v -rapid.checks=20000 -rapid.shrinktime=60s
 
 .PHONY: lint
 lint: lint-go lint-chart ## Check formatting, vet, linters and the chart

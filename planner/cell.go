@@ -148,8 +148,12 @@ func rolls(v node.View) bool {
 // move carries out the moves: adopt, then free, then grant.
 func (r *CellReconciler) move(ctx context.Context, p pass) error {
 	moves := p.moves()
+	adopted := "rolls already; it took %s"
+	if later := r.later(ctx, p.namespace); len(later) > 0 {
+		adopted = "rolls already; its template may have been changed after Paceline looked, by " + lease.Names(later) + "; it took %s"
+	}
 	for _, pairing := range moves.Adopt {
-		if err := r.give(ctx, p, pairing, node.EventAdopted, "rolls already; it took %s"); err != nil {
+		if err := r.give(ctx, p, pairing, node.EventAdopted, adopted); err != nil {
 			return err
 		}
 	}

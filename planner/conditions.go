@@ -33,7 +33,7 @@ func standing(f Facts, step Step, queue lease.Queue, previous string) state {
 	case f.Slot != nil && !unchanged:
 		return holding(f, step)
 	case f.Paced && f.Slot == nil && f.inFlight():
-		s := said(node.ReasonUpdateStarted, "rolls without a slot: no webhook looked when it began, or it had never been ready; it takes the next one")
+		s := said(node.ReasonUpdateStarted, "rolls without a slot: "+f.unslotted()+"; it takes the next one")
 		s.update.Status = true
 		return s.busy(node.ReasonProgressing)
 	case f.waits():
@@ -47,6 +47,15 @@ func standing(f Facts, step Step, queue lease.Queue, previous string) state {
 		return s.busy(node.ReasonWaiting)
 	}
 	return atEase(f, previous)
+}
+
+// unslotted says why a node can roll without a slot.
+func (f Facts) unslotted() string {
+	why := "no webhook looked when it began, or it had never been ready"
+	if len(f.Later) > 0 {
+		why += ", or its template was changed after Paceline looked, by " + lease.Names(f.Later)
+	}
+	return why
 }
 
 // holding is a node that holds a slot.

@@ -28,6 +28,27 @@ func blinks(f *Facts) {
 	}
 }
 
+// The StatefulSet controller may put back older conditions at any time. What was completed stays so until the next
+// wish waits or rolls.
+func TestACompletedUpdateIsRemembered(t *testing.T) {
+	t.Parallel()
+	reason := func(m *memory, f Facts, putBack string) string {
+		want := Conditions(f, Next(f), lease.Queue{}, m.before(putBack))
+		m.saw(want)
+		return want[0].Reason
+	}
+	m := &memory{}
+	require.Equal(t, node.ReasonNoDrift, reason(m, resting(), node.ReasonUpdateDeferred), "lifted, not completed")
+	m.note(moment, Step{Effect: Release{}}, errStale)
+	require.Equal(t, node.ReasonNoDrift, reason(m, resting(), node.ReasonUpdateDeferred))
+	m.note(moment, Step{Effect: Release{}}, nil)
+	for range 2 {
+		require.Equal(t, node.ReasonUpdateComplete, reason(m, resting(), node.ReasonUpdateDeferred))
+	}
+	require.Equal(t, node.ReasonUpdateDeferred, reason(m, resting(asks("v2"), gated), node.ReasonUpdateComplete))
+	require.Equal(t, node.ReasonNoDrift, reason(m, resting(), node.ReasonUpdateDeferred), "the next one was withdrawn")
+}
+
 // A node that leaves pacing in mid-roll keeps its slot until its pods are back, whatever cleared says.
 func TestLeavingInMidRollKeepsTheSlotUntilThePodsAreBack(t *testing.T) {
 	t.Parallel()

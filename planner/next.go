@@ -19,7 +19,9 @@ type Facts struct {
 	Paced bool
 	// Slot is the slot that the node holds; nil: none.
 	Slot *lease.Slot
-	Now  time.Time
+	// Later names webhooks that may have changed the template after Paceline's looked. Nothing decides by it.
+	Later []string
+	Now   time.Time
 }
 
 // pods are those that an update replaces: from the writer's own partition up.

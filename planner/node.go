@@ -40,6 +40,9 @@ type Options struct {
 	Store lease.Store
 	// Writer writes StatefulSets and pods.
 	Writer client.Client
+	// Later names the webhook configurations that are asked about a namespace's StatefulSets after Paceline's;
+	// nil: nobody looks.
+	Later func(ctx context.Context, namespace string) []string
 	// Events records Events.
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
@@ -73,6 +76,9 @@ type memory struct {
 	said string
 	// deleted is the pod that was deleted last: the cache may still show it as it was.
 	deleted types.UID
+	// released: an update was completed, and nothing has waited or rolled since. The StatefulSet controller may
+	// put back the conditions of before.
+	released bool
 }
 
 // RegisterNode adds the node reconciler to the manager.
@@ -169,7 +175,15 @@ func (r *NodeReconciler) facts(ctx context.Context, set *appsv1.StatefulSet) (Fa
 			facts.Slot = &slots[i]
 		}
 	}
+	facts.Later = r.later(ctx, set.Namespace)
 	return facts, nil
+}
+
+func (o Options) later(ctx context.Context, namespace string) []string {
+	if o.Later == nil {
+		return nil
+	}
+	return o.Later(ctx, namespace)
 }
 
 // remember notes how far a holder is, and renews its slot where it came further without the plan
@@ -201,6 +215,9 @@ func (m *memory) pause(now time.Time, step *Step) {
 const maxPause = time.Minute
 
 func (m *memory) note(now time.Time, step Step, err error) {
+	if _, releases := step.Effect.(Release); releases && err == nil {
+		m.released = true
+	}
 	if _, opens := step.Effect.(Open); !opens {
 		return
 	}
@@ -240,7 +257,8 @@ func (f Facts) progress() int {
 func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Facts, step Step, remembered *memory) error {
 	previous := node.ReasonOf(set.Status.Conditions, node.ConditionUpdate)
 	queue := r.Board.Queue(f.Namespace)
-	want := Conditions(f, step, queue, previous)
+	want := Conditions(f, step, queue, remembered.before(previous))
+	remembered.saw(want)
 	conditions, changed := node.SetConditions(set.Status.Conditions, want, f.Now)
 	if !changed {
 		return nil
@@ -255,6 +273,23 @@ func (r *NodeReconciler) say(ctx context.Context, set *appsv1.StatefulSet, f Fac
 	remembered.wrote = f.Now
 	r.announceConditions(set, want, previous, remembered)
 	return nil
+}
+
+// before is the reason that the update condition had, whatever the StatefulSet controller made of it.
+func (m *memory) before(previous string) string {
+	if m.released {
+		return node.ReasonUpdateComplete
+	}
+	return previous
+}
+
+// saw ends the memory of a completed update with the next one.
+func (m *memory) saw(want []node.Condition) {
+	for _, c := range want {
+		if c.Type == node.ConditionUpdate && c.Reason != node.ReasonUpdateComplete {
+			m.released = false
+		}
+	}
 }
 
 // due reports that conditions are to be written now: a reason changed, or the last message is old enough

@@ -104,18 +104,16 @@ func (w *Wishes) judge(field string, wish node.Wish) (*node.Wish, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rebased, err := wish.Rebased(field, stands); err != nil || rebased == nil {
-		return nil, err
-	} else {
-		wish = *rebased
-	}
+	left, err := wish.Rebased(field, stands)
 	switch {
-	case bytes.Equal(stands, asked) && !w.Own && w.Evidence.withdraws(field, wish, w.Stored):
+	case err != nil || left == nil:
+		return nil, err
+	case bytes.Equal(stands, asked) && !w.Own && w.Evidence.withdraws(field, *left, w.Stored):
 		return nil, nil
 	case bytes.Equal(stands, asked):
-		return &wish, nil
+		return left, nil
 	case field == node.FieldTemplate || field == node.FieldSpec:
-		return w.amended(field, wish, stands, asked)
+		return w.amended(field, *left, stands, asked)
 	}
 	return nil, nil // stated anew
 }

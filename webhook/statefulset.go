@@ -57,6 +57,10 @@ type Options struct {
 	Lines Lines
 	// Orphans; nil: none are looked for.
 	Orphans Orphans
+	// Later names the webhook configurations that are asked about a namespace's StatefulSets after Paceline's,
+	// which is called Own; nil: nobody looks.
+	Later func(ctx context.Context, namespace string) []string
+	Own   string
 	// Timeout is this side's deadline for one request; it stays under the API server's.
 	Timeout time.Duration
 	// Observe is told of each request's end, for metrics; nil: nobody is.
@@ -141,7 +145,13 @@ func (h StatefulSet) admit(ctx context.Context, r *request) (Reason, response) {
 	if err != nil {
 		return ReasonInvalid, invalid(r.UID, err)
 	}
-	return decision.Reason, allow(r.UID, text, h.warnings(ctx, q, decision)...)
+	warnings := h.warnings(ctx, q, decision)
+	if q.Paced && !q.Own && q.Old != nil && h.Later != nil && !bytes.Equal(r.Object.Spec.Template, r.OldObject.Spec.Template) {
+		if later := h.Later(ctx, r.Namespace); len(later) > 0 {
+			warnings = append(warnings, overwrites(h.Own, later))
+		}
+	}
+	return decision.Reason, allow(r.UID, text, warnings...)
 }
 
 // judged reads what the decision depends on. A change of the template passes as "budget off" or as not

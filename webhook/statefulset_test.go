@@ -35,6 +35,7 @@ type surroundings struct {
 	orphansErr         error
 	liveReads, slotted int
 	reasons            []Reason
+	later              []string
 }
 
 func (s *surroundings) Cell(context.Context, string) (node.Cell, error) { return s.cell, s.cellErr }
@@ -76,7 +77,8 @@ func inCell() *surroundings {
 
 func (s *surroundings) handler() http.Handler {
 	return StatefulSet{Options{
-		Account: account, Cells: s, Slots: s, Lines: s, Orphans: s, Timeout: time.Minute,
+		Account: account, Cells: s, Slots: s, Lines: s, Orphans: s, Timeout: time.Minute, Own: "zz-paceline",
+		Later:   func(context.Context, string) []string { return s.later },
 		Observe: func(reason Reason, _ time.Duration) { s.reasons = append(s.reasons, reason) },
 	}}
 }

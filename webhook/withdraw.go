@@ -22,8 +22,8 @@ type Evidence struct {
 	// Updates reports that an Update entry of the same writer was added or changed.
 	Updates bool
 	// LastApplied is the template in kubectl's last-applied annotation, where that changed, can be read and
-	// is no dump of a live object; nil: none.
-	LastApplied []byte
+	// is no dump of a live object; nil: none. AppliedBefore is that of before; nil: none that can be read.
+	LastApplied, AppliedBefore []byte
 	// Missing reports that the request's object does not carry the annotation deferred.
 	Missing bool
 }
@@ -61,7 +61,9 @@ func (r *request) readEvidence() (Evidence, error) {
 	if r.OldObject == nil {
 		return e, nil
 	}
-	e.LastApplied = statedTemplate(r.OldObject.Metadata.Annotations[lastApplied], r.Object.Metadata.Annotations[lastApplied])
+	before := r.OldObject.Metadata.Annotations[lastApplied]
+	e.LastApplied = statedTemplate(before, r.Object.Metadata.Annotations[lastApplied])
+	e.AppliedBefore = statedTemplate("", before)
 	if manager == "" {
 		return e, nil
 	}
@@ -158,23 +160,32 @@ func imagePath(list string) []any {
 	return []any{"image"}
 }
 
-// statesIt is rule W2: kubectl's last-applied changed and states the field at the value that stands.
+// statesIt is rule W2: kubectl's last-applied changed and states the field at the value that stands, or at another
+// one than it did before: then another webhook made of it what stands (a mirror, a digest), for what waits is not stated.
 // What it does not mention is stated, as not to be there, by nobody but who asked for it.
 func (e Evidence) statesIt(field string, wish node.Wish, stored []byte) bool {
 	if len(e.LastApplied) == 0 {
 		return false
 	}
-	if field == node.FieldTemplate || field == node.FieldSpec {
-		stated, err := node.ImagesOfTemplate(e.LastApplied)
-		stands, err2 := node.ImagesOfTemplate(stored)
-		return err == nil && err2 == nil && stated.Equal(stands, node.PaceImages)
+	read := func(template []byte) ([]byte, error) { return node.FieldOf(field, template) }
+	want := []byte(wish.Want)
+	if field == node.FieldTemplate || field == node.FieldSpec { // of many fields at once the images tell
+		read = func(template []byte) ([]byte, error) {
+			images, err := node.ImagesOfTemplate(template)
+			return []byte(images.Digest(node.PaceImages)), err
+		}
+		want = nil
 	}
-	stated, err := node.FieldOf(field, e.LastApplied)
-	stands, err2 := node.FieldOf(field, stored)
+	stated, err := read(e.LastApplied)
+	stands, err2 := read(stored)
 	if err != nil || err2 != nil || (string(stated) == "null" && e.By != wish.By) {
 		return false
 	}
-	return bytes.Equal(stated, stands)
+	if bytes.Equal(stated, stands) {
+		return true
+	}
+	before, err := read(e.AppliedBefore)
+	return len(e.AppliedBefore) > 0 && err == nil && !bytes.Equal(stated, before) && !bytes.Equal(stated, want)
 }
 
 // leavesItOut is rule W3: whoever asked for it writes the whole object without it.

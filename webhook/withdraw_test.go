@@ -83,6 +83,44 @@ func TestWithdrawal(t *testing.T) {
 	}
 }
 
+// Behind a webhook that makes a mirror's or a digest's image of each, kubectl apply never states what stands. That it
+// states another image than before, and not what waits, is as good.
+func TestWithdrawalBehindAMirror(t *testing.T) {
+	t.Parallel()
+	apply := func(image string) writer {
+		return writer{user: "bob", manager: "kubectl-client-side-apply", lastApplied: stated(image, "")}
+	}
+	relabelled := apply("app:v1")
+	relabelled.lastApplied = strings.Replace(relabelled.lastApplied, `"name":"rpc-0"`, `"name":"rpc-0","labels":{"a":"b"}`, 1)
+	more := func(set map[string]any) {
+		podSpecOf(set)["containers"] = append(podSpecOf(set)["containers"].([]any), map[string]any{"name": "new", "image": "mirror/new:v1"})
+	}
+	for name, c := range map[string]struct {
+		asks      writer
+		edit      edit
+		takes     writer
+		withdrawn bool
+	}{
+		"it goes back":                           {apply("app:v2"), app("mirror/app:v2"), apply("app:v1"), true},
+		"of a container that came":               {apply("app:v2"), more, apply("app:v1"), true},
+		"another's wish, its image is unchanged": {helm, app("mirror/app:v2"), relabelled, false},
+		"it states what waits":                   {helm, app("app:v2"), apply("app:v2"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pinCell(t)
+			app("mirror/app:v1")(p.set)
+			require.Equal(t, ReasonPass, p.write(t, apply("app:v1")))
+			require.Equal(t, ReasonHeld, p.write(t, c.asks, c.edit))
+			want := ReasonHeld
+			if c.withdrawn {
+				want = ReasonLifted
+			}
+			require.Equal(t, want, p.write(t, c.takes, scaled(2)))
+		})
+	}
+}
+
 // last-applied that did not change says nothing.
 func TestAnOldLastAppliedWithdrawsNothing(t *testing.T) {
 	t.Parallel()

@@ -151,8 +151,12 @@ func register(ctx context.Context, mgr ctrl.Manager, cfg config.Config, f flags)
 	realClock := clock.RealClock{}
 	store := lease.Store{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: realClock}
 	fleet := planner.Fleet{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scope: scope}
+	later := &laterWebhooks{live: mgr.GetAPIReader(), cache: mgr.GetClient()}
+	if err := mgr.Add(later); err != nil {
+		return fmt.Errorf("adding the look at webhook configurations: %w", err)
+	}
 	options := planner.Options{
-		Fleet: fleet, Store: store, Writer: mgr.GetClient(), Events: mgr.GetEventRecorder("paceline"),
+		Fleet: fleet, Store: store, Later: later.of, Writer: mgr.GetClient(), Events: mgr.GetEventRecorder("paceline"),
 		Clock: realClock, Board: &planner.Board{}, Workers: cfg.Planner.Workers,
 		Resync: cfg.Rollout.ResyncInterval, Deadline: cfg.Rollout.ProgressDeadline,
 	}
@@ -163,7 +167,8 @@ func register(ctx context.Context, mgr ctrl.Manager, cfg config.Config, f flags)
 		return fmt.Errorf("registering node reconciler: %w", err)
 	}
 	mgr.GetWebhookServer().Register(webhook.Path, webhook.StatefulSet{Options: webhook.Options{
-		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: fleet, Orphans: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,
+		Account: f.account, Scope: scope, Cells: cells{fleet}, Slots: store, Lines: fleet, Orphans: fleet,
+		Later: later.of, Own: certs.DefaultWebhookConfiguration, Timeout: cfg.Webhook.Timeout * 9 / 10,
 	}})
 	mgr.GetWebhookServer().Register(webhook.PodPath, webhook.Pod{
 		Scope: scope, Cells: cells{fleet}, Slots: store, Sets: fleet, Timeout: cfg.Webhook.Timeout * 9 / 10,

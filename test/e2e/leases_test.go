@@ -160,7 +160,7 @@ func TestAnUnknownPlanRunsNothing(t *testing.T) {
 				cell.WaitPodStarted(t, "rpc-00-0", "app:bad")
 				changeLease(t, cell, func(l *coordinationv1.Lease) { l.Annotations[annotationPlan] = plan })
 				cell.WaitCondition(t, "rpc-00", "NodeUpdateInProgress", "UpdateFailed", "remove the annotation from the Lease")
-				cell.WaitEvent(t, "rpc-00", "TaskFailed")
+				cell.WaitEvent(t, "rpc-00", "TaskFailed", "")
 				cell.SetImage(t, "app:v2", "rpc-01")
 				cell.WaitCondition(t, "rpc-01", "NodeUpdateInProgress", "UpdateDeferred", "held by rpc-00")
 				l, err := cell.Client.CoordinationV1().Leases(cell.Name).Get(t.Context(), "paceline-slot-0", metav1.GetOptions{})

@@ -33,7 +33,7 @@ func TestABadImageStopsAtItsSlotAndAGoodOneUnblocks(t *testing.T) {
 		cell.WaitCondition(t, "rpc-03", "NodeUpdateInProgress", "UpdateDeferred", "held by rpc-00")
 		cell.WaitCondition(t, "rpc-00", "NodeUpdateInProgress", "UpdateStarted", "waiting for pod rpc-00-0 to be ready")
 		cell.WaitCondition(t, "rpc-00", "Stalled", "ProgressDeadlineExceeded", "paceline-slot-0")
-		cell.WaitEvent(t, "rpc-00", "UpdateStuck")
+		cell.WaitEvent(t, "rpc-00", "UpdateStuck", "")
 		cell.WaitHolders(t, "rpc-00") // stuck, and the slot is its own still
 		cell.SetImage(t, "app:v2")
 		cell.WaitImage(t, "app:v2")

@@ -41,7 +41,7 @@ func TestWhileWaitingTheWishStandsInTheTemplate(t *testing.T) {
 	require.Equal(t, harness.HeldPartition, *set.Spec.UpdateStrategy.RollingUpdate.Partition)
 	cell.WaitCondition(t, "rpc-01", "NodeUpdateInProgress", "UpdateDeferred", "place 1")
 	cell.WaitCondition(t, "rpc-01", "Reconciling", "Frozen", "the cell is frozen")
-	cell.WaitEvent(t, "rpc-01", "UpdateDeferred")
+	cell.WaitEvent(t, "rpc-01", "UpdateDeferred", "")
 	cell.Finish(t, checker.Expect{Quiet: true})
 }
 

@@ -118,6 +118,8 @@ func (w *world) account(r *request) {
 		w.fail("(8) %s makes %s of %s, for which %s waited", r, out.revision(), base.revision(), base.wanted().revision())
 	case r.away && (changed || base.from() != out.from() || base.strategy != out.strategy || base.gated() != out.gated()):
 		w.excuse(out, "the webhook was away")
+	case w.paces(base, w.cell) && !w.paces(out, w.cell):
+		w.excuse(out, "it left pacing")
 	case (changed || base.gated() || base.strategy != out.strategy) && (!r.paced || !w.paces(out, w.cell) || r.reason == webhook.ReasonLeft):
 		w.excuse(out, "it is not paced")
 	case (changed || base.gated()) && (base.replicas == 0 || out.replicas == 0):

@@ -94,7 +94,7 @@ func (r *raced) replace(ctx context.Context, image string) error {
 
 // put is an update of what was read.
 func (r *raced) put(ctx context.Context, image string, change func(*appsv1.StatefulSet)) error {
-	sets := r.Client.AppsV1().StatefulSets(r.Cell.Name)
+	sets := r.Client.AppsV1().StatefulSets(r.Name)
 	set, err := sets.Get(ctx, r.node, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -130,7 +130,6 @@ func (r *raced) waits(t *testing.T) {
 func TestAWriteAdmittedBeforeTheReleaseLandsAfterIt(t *testing.T) {
 	forEachNode(t, func(t *testing.T, r *raced) {
 		writes := map[string]func(context.Context, string) error{"patch": r.patch, "replace": r.replace}
-		last := "app:v1"
 		for kind, write := range writes {
 			image := "app:" + kind
 			release := r.admission.Hold(r.releases)
@@ -147,8 +146,7 @@ func TestAWriteAdmittedBeforeTheReleaseLandsAfterIt(t *testing.T) {
 			require.Empty(t, r.Node(t, r.node).Annotations[harness.AnnotationSlot])
 			require.Equal(t, restarts, r.Report().Restarts[r.node], kind)
 			r.freeze(t, false)
-			last = image + "-2"
-			r.WaitImage(t, last, r.node)
+			r.WaitImage(t, image+"-2", r.node)
 			r.WaitHolders(t)
 		}
 

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Usage = func() {}
 	options := controlplane.Options{Detach: true, Progress: stderr}
 	flags.StringVar(&options.Dir, "dir", "", "folder of the control plane")
-	flags.StringVar(&options.Version, "kubernetes", controlplane.DefaultVersion, "Kubernetes release")
+	flags.StringVar(&options.Version, "kubernetes", "", "Kubernetes release; default "+controlplane.DefaultVersion)
 	flags.DurationVar(&options.ReadyAfter, "ready-after", 3*time.Second, "how long a pod takes to become ready")
 	flags.IntVar(&options.ClusterNodes, "cluster-nodes", 0, "number of cluster nodes")
 	kubeconfig := flags.String("kubeconfig", "", "of the kubelets; for reap alone, which up starts")

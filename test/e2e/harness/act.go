@@ -55,6 +55,18 @@ func (c *Cell) UpdateNode(t testing.TB, name string, change func(*appsv1.Statefu
 	}))
 }
 
+// Apply applies node number i at an image with kubectl apply.
+func (c *Cell) Apply(t testing.TB, i int, image string) {
+	t.Helper()
+	set := c.Set(i)
+	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
+	set.Spec.Template.Spec.Containers[0].Image = image
+	manifest, err := json.Marshal(set)
+	require.NoError(t, err)
+	output, err := c.Rig.Kubectl(t.Context(), string(manifest), "apply", "-f", "-")
+	require.NoError(t, err, output.Stderr)
+}
+
 // Scale changes a node's replicas through /scale.
 func (c *Cell) Scale(t testing.TB, name string, replicas int32) {
 	t.Helper()

@@ -2,22 +2,15 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
-	"io"
-	"log"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	admissionreview "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Admission sees the writes of a cell's StatefulSets and Leases when all mutating webhooks have answered and
@@ -30,9 +23,6 @@ type Admission struct {
 	asked int
 	holds []*Held
 }
-
-// Request is a write in admission, as the mutating webhooks left it.
-type Request = admissionreview.AdmissionRequest
 
 // Held is a hold of the first request that fits. The API server waits admissionTimeout for it, and then
 // refuses the request.
@@ -52,9 +42,7 @@ const admissionTimeout = 30
 func (c *Cell) Admission(t testing.TB) *Admission {
 	t.Helper()
 	a := &Admission{cell: c}
-	a.server = httptest.NewUnstartedServer(http.HandlerFunc(a.serve))
-	a.server.Config.ErrorLog = log.New(io.Discard, "", 0) // requests that ran out of time
-	a.server.StartTLS()
+	a.server = serveReviews(a.judge)
 	configurations := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	t.Cleanup(func() {
 		if err := configurations.Delete(context.WithoutCancel(t.Context()), c.Name, metav1.DeleteOptions{}); err != nil {
@@ -72,20 +60,15 @@ func (c *Cell) Admission(t testing.TB) *Admission {
 }
 
 func (a *Admission) configuration() *admissionv1.ValidatingWebhookConfiguration {
-	none, fail, timeout, url := admissionv1.SideEffectClassNone, admissionv1.Fail, int32(admissionTimeout), a.server.URL
-	updates := []admissionv1.OperationType{admissionv1.Update}
+	none, fail, timeout := admissionv1.SideEffectClassNone, admissionv1.Fail, int32(admissionTimeout)
 	return &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: a.cell.Name},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: "hold.rig.paceline.io", AdmissionReviewVersions: []string{"v1"},
 			SideEffects: &none, FailurePolicy: &fail, TimeoutSeconds: &timeout,
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": a.cell.Name}},
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url, CABundle: pem.EncodeToMemory(&pem.Block{
-				Type: "CERTIFICATE", Bytes: a.server.Certificate().Raw,
-			})},
+			NamespaceSelector: a.cell.selector(), ClientConfig: at(a.server),
 			Rules: []admissionv1.RuleWithOperations{
-				{Operations: updates, Rule: admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"statefulsets"}}},
-				{Operations: updates, Rule: admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"leases"}}},
+				rule("apps", "statefulsets", admissionv1.Update), rule("coordination.k8s.io", "leases", admissionv1.Update),
 			},
 		}},
 	}
@@ -96,12 +79,11 @@ func (a *Admission) probe(ctx context.Context) error {
 	a.mu.Lock()
 	before := a.asked
 	a.mu.Unlock()
-	_, err := a.cell.Client.AppsV1().StatefulSets(a.cell.Name).Patch(ctx, a.cell.Nodes[0], types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"probe":"true"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	err := a.cell.dryRun(ctx, "statefulsets")
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil && a.asked == before {
-		err = errors.New("a patch passed unseen")
+		err = errors.New("a dry run passed unseen")
 	}
 	return err
 }
@@ -156,21 +138,14 @@ func (a *Admission) take(request *Request) *Held {
 	return nil
 }
 
-func (a *Admission) serve(w http.ResponseWriter, r *http.Request) {
-	var review admissionreview.AdmissionReview
-	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
-		http.Error(w, "no review", http.StatusBadRequest)
-		return
-	}
-	if h := a.take(review.Request); h != nil {
-		h.reached <- review.Request
+// judge answers when the request may go on.
+func (a *Admission) judge(ctx context.Context, request *Request) []byte {
+	if h := a.take(request); h != nil {
+		h.reached <- request
 		select {
 		case <-h.let:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 		}
 	}
-	review.Response = &admissionreview.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-	review.Request = nil
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(review) // the API server says what it could not read
+	return nil
 }

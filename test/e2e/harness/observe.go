@@ -326,8 +326,8 @@ func (c *Cell) UID(t testing.TB, pod string) types.UID {
 	return c.Pod(t, pod).UID
 }
 
-// WaitEvent waits for an Event with this reason about a node.
-func (c *Cell) WaitEvent(t testing.TB, node, reason string) {
+// WaitEvent waits for an Event with this reason about a node, and with a note that contains text.
+func (c *Cell) WaitEvent(t testing.TB, node, reason, text string) {
 	t.Helper()
 	c.WaitFor(t, "Event "+reason, func(ctx context.Context) error {
 		events, err := c.Client.EventsV1().Events(c.Name).List(ctx, metav1.ListOptions{})
@@ -335,7 +335,7 @@ func (c *Cell) WaitEvent(t testing.TB, node, reason string) {
 			return err
 		}
 		for _, event := range events.Items {
-			if event.Regarding.Name == node && event.Reason == reason {
+			if event.Regarding.Name == node && event.Reason == reason && strings.Contains(event.Note, text) {
 				return nil
 			}
 		}

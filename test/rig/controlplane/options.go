@@ -1,20 +1,26 @@
 package controlplane
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 )
 
-// DefaultVersion is the Kubernetes release that a control plane has unless told otherwise.
-const DefaultVersion = "1.37.2"
+// DefaultVersion is the Kubernetes release that a control plane has unless told otherwise, by Options or by the
+// environment variable EnvVersion.
+const (
+	DefaultVersion = "1.37.2"
+	EnvVersion     = "PACELINE_KUBERNETES"
+)
 
 // Options says what control plane to start.
 type Options struct {
 	// Dir receives all files; it is made if it does not exist. Required.
 	Dir string
-	// Version is the Kubernetes release; its build module must exist. Default DefaultVersion.
+	// Version is the Kubernetes release; its build module must exist. Default: that of EnvVersion, else DefaultVersion.
 	Version string
 	// ReadyAfter is how long a started pod takes until it is ready. Default 1 s.
 	ReadyAfter time.Duration
@@ -62,9 +68,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("control plane: folder %s: %w", o.Dir, err)
 	}
 	o.Dir = dir
-	if o.Version == "" {
-		o.Version = DefaultVersion
-	}
+	o.Version = cmp.Or(o.Version, os.Getenv(EnvVersion), DefaultVersion)
 	if o.ReadyAfter == 0 {
 		o.ReadyAfter = time.Second
 	}
