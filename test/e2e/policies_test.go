@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,11 +27,29 @@ func TestANamespaceEditorCannotFakeASlot(t *testing.T) {
 	_, err = rig.Kubectl(t.Context(), "", "create", "rolebinding", "leases", "--role=leases", "--user=alice", "-n", cell.Name)
 	require.NoError(t, err)
 
-	stderr, err := as("patch", "lease", "paceline-slot-0", "--type=merge", "-p", `{"spec":{"holderIdentity":"rpc-00"}}`)
-	require.Error(t, err)
-	require.Contains(t, stderr, "paceline-slot-0")
-	_, err = as("delete", "lease", "paceline-slot-0")
-	require.Error(t, err)
+	slot := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":%q,"annotations":{"paceline.io/plan":"{}"}},"spec":{"holderIdentity":"rpc-00"}}`
+	for what, args := range map[string][]string{
+		"take a slot":                      {"patch", "lease", "paceline-slot-0", "--type=merge", "-p", `{"spec":{"holderIdentity":"rpc-00"}}`},
+		"take it by server-side apply":     {"apply", "--server-side", "--force-conflicts", "-f", "-"},
+		"start a plan":                     {"annotate", "lease", "paceline-slot-0", "paceline.io/plan={}"},
+		"keep it from being deleted":       {"patch", "lease", "paceline-slot-0", "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/x"]}}`},
+		"free a slot by deleting it":       {"delete", "lease", "paceline-slot-0"},
+		"delete all":                       {"delete", "leases", "--all"},
+		"touch the revision that rolls":    {"patch", "statefulset", "rpc-00", "--subresource=status", "--type=merge", "-p", `{"status":{"currentRevision":"other"}}`},
+		"give the node another's revision": {"patch", "statefulset", "rpc-00", "--subresource=status", "--type=merge", "-p", `{"status":{"updateRevision":"other"}}`},
+	} {
+		output, err := rig.Kubectl(t.Context(), fmt.Sprintf(slot, "paceline-slot-0"), append([]string{"--as=alice", "-n", cell.Name}, args...)...)
+		require.Error(t, err, what)
+		require.Contains(t, output.Stderr, "aceline", "%s: who forbids it", what)
+	}
+	output, err := rig.Kubectl(t.Context(), fmt.Sprintf(slot, "paceline-slot-9"), "--as=alice", "-n", cell.Name, "create", "-f", "-")
+	require.Error(t, err, "make a slot")
+	require.Contains(t, output.Stderr, "paceline-slot-9")
+	other := rig.NewCell(t, harness.CellOptions{Budget: "50", Nodes: 1})
+	_, err = rig.Kubectl(t.Context(), "", "--as=alice", "-n", other.Name, "annotate", "statefulset", "rpc-00", "note=x")
+	require.ErrorContains(t, err, "orbidden", "another cell is out of reach")
+	_, err = rig.Kubectl(t.Context(), "", "--as=alice", "annotate", "namespace", cell.Name, "paceline.io/freeze-")
+	require.ErrorContains(t, err, "orbidden", "and so are the settings of this one")
 
 	_, err = as("set", "image", "statefulset/rpc-00", "app=app:v2")
 	require.NoError(t, err)

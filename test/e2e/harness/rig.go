@@ -28,6 +28,9 @@ type Rig struct {
 	// Proxy is between Controller and the API server, if asked for.
 	Proxy *proxy.Proxy
 
+	configure func(product.Config)
+	chart     product.ChartOptions
+
 	mu    sync.Mutex
 	still *Still // started by the first scenario that wants it
 }
@@ -105,6 +108,7 @@ func (r *Rig) startPaceline(ctx context.Context, options Options) (err error) {
 	if r.Addresses, err = product.FreeAddresses(); err != nil {
 		return err
 	}
+	r.configure, r.chart = options.Configure, options.Chart
 	if err := product.InstallChart(ctx, r.ControlPlane, r.Addresses, options.Chart); err != nil {
 		return err
 	}
@@ -121,9 +125,7 @@ func (r *Rig) startController(ctx context.Context, name string, at product.Addre
 	if options.Configure != nil {
 		options.Configure(config)
 	}
-	start := product.ControllerOptions{
-		Name: name, Binary: r.Binary, Addresses: at, ConfigFile: filepath.Join(r.Dir, "conf", name+".yaml"),
-	}
+	start := product.ControllerOptions{Name: name, Binary: r.Binary, Addresses: at, ConfigFile: r.configFile(name)}
 	if err := config.Write(start.ConfigFile); err != nil {
 		return nil, nil, err
 	}
@@ -143,6 +145,41 @@ func (r *Rig) startController(ctx context.Context, name string, at product.Addre
 	}
 	controller, err := product.StartController(ctx, r.ControlPlane, start)
 	return controller, between, err
+}
+
+func (r *Rig) configFile(name string) string { return filepath.Join(r.Dir, "conf", name+".yaml") }
+
+// Reconfigure starts the controller again with another configuration, and with its own one when the test ends.
+func (r *Rig) Reconfigure(t testing.TB, change func(product.Config)) {
+	t.Helper()
+	write := func(changes ...func(product.Config)) {
+		config := product.NewConfig(r.Addresses)
+		for _, change := range append([]func(product.Config){r.configure}, changes...) {
+			if change != nil {
+				change(config)
+			}
+		}
+		require.NoError(t, config.Write(r.configFile("paceline")))
+		require.NoError(t, r.Controller.Restart(context.WithoutCancel(t.Context())))
+	}
+	t.Cleanup(func() { write() })
+	write(change)
+}
+
+// Uninstall stops the controller and removes the chart, Install brings both back.
+func (r *Rig) Uninstall(t testing.TB) {
+	t.Helper()
+	require.NoError(t, r.Controller.Stop())
+	require.NoError(t, product.UninstallChart(context.WithoutCancel(t.Context()), r.ControlPlane, "4"))
+}
+
+// Install is the reverse of Uninstall.
+func (r *Rig) Install(t testing.TB) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	require.NoError(t, product.InstallChart(ctx, r.ControlPlane, r.Addresses, r.chart))
+	require.NoError(t, r.excludeAway(ctx))
+	require.NoError(t, r.Controller.Restart(ctx))
 }
 
 // Another starts a second controller beside the rig's, behind a proxy of its own, until the test ends. The
